@@ -65,9 +65,14 @@ MAX_MODULES = 16  # of one folder, besides its __init__
 USERS = ("benchmarks", "examples", "scripts")  # they use the packages, never the reverse
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imports_of(path: Path) -> Iterator[tuple[str, int]]:
     """Every imported module's first name, with its line, wherever in the file it stands."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name.split(".")[0], node.lineno
@@ -206,7 +211,7 @@ def import_graph() -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for _, path in FILES:
         found: set[str] = set()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Import):
                 found |= {file for alias in node.names for file in files_of(alias.name, files)}
             elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -214,6 +219,46 @@ def import_graph() -> dict[str, set[str]]:
                     found |= files_of(f"{node.module}.{alias.name}", files) or files_of(node.module, files)
         graph[str(path.relative_to(ROOT))] = found
     return graph
+
+
+def test_every_name_that_is_imported_is_there() -> None:
+    """Also in files that nothing here can load, as their libraries are not installed."""
+    paths = [
+        path
+        for folder in (*ROOMS, "benchmarks", "examples", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
+    trees = {path: tree_of(path) for path in paths}
+    missing = []
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
+                continue
+            place = ROOT / node.module.replace(".", "/")
+            source = trees.get(place.with_suffix(".py"), trees.get(place / "__init__.py"))
+            for alias in node.names if source is not None else ():
+                module = place / alias.name
+                if alias.name not in names_in(source) and not (
+                    module.with_suffix(".py").exists() or module.is_dir()
+                ):
+                    missing.append(
+                        f"{path.relative_to(ROOT)}:{node.lineno}: {node.module} has no {alias.name}"
+                    )
+    assert not missing, "\n".join(missing)
+
+
+@cache
+def names_in(tree: ast.Module) -> set[str]:
+    """What a module defines, imports or sets, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
 
 
 def files_of(module: str, files: set[str]) -> set[str]:
@@ -246,7 +291,7 @@ def test_packages_use_nothing_of_the_folders_that_use_them() -> None:
         where = path.relative_to(ROOT)
         found = modules & {module for module, _ in imports_of(path)}
         assert not found, f"{where} imports {', '.join(sorted(found))}"
-        tree = ast.parse(path.read_text())
+        tree = tree_of(path)
         if any(imports_by_name(node) for node in ast.walk(tree)):
             documented = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
             words = {
@@ -298,7 +343,7 @@ def test_nothing_that_is_read_is_unpickled_or_evaluated() -> None:
         where = path.relative_to(ROOT)
         unpicklers = UNPICKLERS & {module for module, _ in imports_of(path)}
         assert not unpicklers, f"{where} imports {', '.join(unpicklers)}"
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if not isinstance(node, ast.Call):
                 continue
             place, called = f"{where}:{node.lineno}", ast.unparse(node.func)
