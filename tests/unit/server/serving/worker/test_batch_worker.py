@@ -14,7 +14,7 @@ import zmq
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.horizon import Horizon
-from rosa_contract.wire.images import encode_image
+from rosa_contract.wire.images import EncodedImage, encode_image
 from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.backend import Capabilities, ModelInput, ModelOutput
 from rosa_server.models.horizon import POLICIES, Choice
@@ -165,3 +165,63 @@ def test_drain_stops_the_loop() -> None:
     with wired(codec.encode(m.Drain())) as (worker, _):
         worker.run()
         assert worker.stopping
+
+
+class Watched(Moody):
+    """Notes whether a batch had been answered when it was run again, and with which pictures."""
+
+    def __init__(self) -> None:
+        self.gateway: zmq.Socket[bytes]
+        self.asked: list[tuple[str, int]] = []
+        self.breaks = False
+
+    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+        self.asked += [(one.prompt, int(one.images["front"].max())) for one in batch]
+        if self.breaks:
+            raise RuntimeError("device-side assert")
+        return super().infer(batch)
+
+
+def test_a_model_is_judged_after_its_answers_have_left_with_pictures_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After the answer the gateway may write the next pictures where those of the batch were."""
+    backend = Watched()
+    buffer = bytearray(EncodedImage("rgb8", 4, 6, bytes([9] * 72)).data)
+    shared = {"front": EncodedImage("rgb8", 4, 6, memoryview(buffer))}
+    with zmq.Context() as context, context.socket(zmq.PAIR) as gateway, context.socket(zmq.PAIR) as socket:
+        gateway.bind("inproc://worker")
+        socket.connect("inproc://worker")
+        worker = BatchWorker(WorkerSpec("w1", "policy", "watched", "inproc://worker"), backend, socket)
+        answers: list[tuple[str, int]] = []
+
+        def run(number: int) -> None:
+            frames = codec.encode(request(number, prompt=f"{number}", images=shared))
+            told = [m.Sender(f"robot{number}", 1e6, 0.0, None)]
+            batch = m.Execute(number, [number], [frames], told)
+            worker._ahead.taken = lambda: worker._prepared(batch)  # type: ignore[method-assign]
+            judge = worker._judge
+
+            def judged(*given: Any) -> None:
+                done = codec.decode(gateway.recv_multipart(zmq.NOBLOCK))
+                assert isinstance(done, m.Executed), "answered before it is judged"
+                answers.append((causes(done)[0], len(backend.asked)))
+                buffer[:] = bytes([200]) * len(buffer)
+                judge(*given)
+
+            monkeypatch.setattr(worker, "_judge", judged)
+            worker.step()
+            monkeypatch.setattr(worker, "_judge", judge)
+
+        run(0)
+        backend.breaks = True
+        for number in range(1, 20):
+            if worker.broken:
+                break
+            run(number)
+        assert worker.broken
+        worker.close()
+    assert answers[0] == ("ok", 1)
+    assert {cause for cause, _ in answers[1:]} == {"model_error"}
+    assert backend.asked[0] == ("0", 9)
+    assert backend.asked[-1] == ("0", 9), "tested with what it had answered, as it was"

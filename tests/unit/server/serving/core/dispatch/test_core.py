@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
-from tests.unit.server.serving.core.stage import FACTORY, IMAGES, STATE, Stage, hello
+from rosa_server.serving.core.queueing.actions import Reply
+from tests.unit.server.serving.core.stage import FACTORY, IMAGES, STATE, Stage, hello, request
 
 
 def test_an_idle_worker_gets_a_request_at_once_and_its_answer_goes_back() -> None:
@@ -333,3 +339,42 @@ def test_pictures_that_are_said_to_take_for_ever_do_not_move_the_next_batch_for_
         stage.finish("p1", inference_ms=5000.0)
     worker = stage.core.pool.get("p1")
     assert worker is not None and worker.lead_s < 1.0
+
+
+@pytest.mark.parametrize("then", ["request", "task ends", "bye", "tick"])
+def test_an_answer_leaves_before_its_batch_is_learned_from_which_is_once_and_before_anything_else(
+    then: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage().open("r1")
+    stage.send("r1", 1)
+    ranking, lane = stage.core._dispatcher.ranking, stage.core._dispatcher.lanes["policy"]
+    done: list[str] = []
+
+    def noted(owner: Any, name: str) -> None:
+        plain = getattr(owner, name)
+
+        def call(*given: Any, **named: Any) -> Any:
+            done.append(name)
+            return plain(*given, **named)
+
+        monkeypatch.setattr(owner, name, call)
+
+    noted(lane, "ran")
+    for name in ("executed", "arrived", "task_ends", "forget"):
+        noted(ranking, name)
+    [batch] = stage.held.pop("p1")
+    answer = m.Executed(batch.batch_id, [batch.calls[0].ticket], 10.0, [("", "")], [b"output"])
+    stage.core.on_executed(stage.now_s, "p1", answer)
+    assert [type(action) for action in stage.core.actions()] == [Reply] and not done
+    if then == "request":
+        frames = codec.encode(request(2))
+        stage.core.on_request(stage.now_s, b"r1", codec.read_header(frames), frames)
+    elif then != "tick":
+        said = m.Bye() if then == "bye" else m.TaskEnds(1, "done")
+        stage.core.on_robot(stage.now_s, b"r1", said)
+    else:
+        stage.core.tick(stage.now_s)
+    follows = {"request": ["arrived"], "task ends": ["task_ends"], "bye": ["forget"], "tick": []}[then]
+    assert done == ["ran", "executed", *follows]
+    stage.wait(2.0)
+    assert done.count("ran") == done.count("executed") == 1
