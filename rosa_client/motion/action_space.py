@@ -8,6 +8,7 @@ from here, limits, workspace, setpoint filter and the last check before the driv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from rosa_client.motion.chunk_check import BadChunk, step_s_of
 from rosa_client.motion.refusal import Refusal
-from rosa_contract.config.adapter import JOINTS
+from rosa_contract.config.adapter import ABSOLUTE, JOINTS, STEP_DELTA, VELOCITY
 from rosa_contract.config.robot import RobotSpec
 from rosa_contract.config.spaces import ACTIONS, SPACES, Space, chunks_in
 from rosa_contract.kinematics.arm import Arm, UnreachableError
@@ -30,6 +31,7 @@ Array = NDArray[np.float64]
 
 JOINT_STATE, GRIPPER_STATE = "joint_position", "gripper_width"  # of an observation
 MAX_TOOL_ROWS = 128  # of one chunk: inverse kinematics of a row takes some tenths of a millisecond
+MAX_VALUE = 1e3  # of any column: what is far beyond every arm, and far from where arithmetic overflows
 ROUNDS_PER_ROW = 4  # on average; a path that the arm follows needs two
 EXTRA_ROUNDS = 60
 # Between two rows that move the tool, times a joint's speed. Up to there the setpoint filter makes the way slower, as
@@ -66,8 +68,8 @@ class ActionSpaces:
         `seen`: the state arrays of the observation that it answers. `told_m`: the width that the gripper was told last,
         which it keeps where the answer orders none. `overlap`: what plays meanwhile; the answer joins it.
 
-        Raises `BadChunk`; causes: several_actions, wrong_space, not_seen, not_finite, wrong_shape, step_time, too_long,
-        unreachable, singular, too_fast.
+        Raises `BadChunk`; causes: several_actions, wrong_space, not_seen, not_finite, too_large, wrong_shape,
+        step_time, too_long, unreachable, singular, too_fast.
         """
         found = chunks_in(output.arrays)
         if found == [ACTIONS] or not found:
@@ -119,6 +121,11 @@ class ActionSpaces:
             )
         if not np.isfinite(rows).all():
             raise _bad("not_finite", f"{name}: holds NaN or infinity")
+        if np.abs(rows).max() > MAX_VALUE:
+            reason = (
+                f"{name}: holds {np.abs(rows).max():.3g}, expected at most {MAX_VALUE:g} (rad, m, per second)"
+            )
+            raise _bad("too_large", reason)
         if space.needs_chain and len(rows) > MAX_TOOL_ROWS:
             raise _bad("too_long", f"{name}: expected at most {MAX_TOOL_ROWS} rows, got {len(rows)}")
 
@@ -126,13 +133,23 @@ class ActionSpaces:
         if space.to == JOINTS:
             return placed(Move(rows, space.mode), seen_rad, step_s)
         assert self._arm is not None  # else the robot does not take the space
-        place = Move(rows[:, :3], space.mode, space.frame)
-        turns = Move(matrix("axis_angle", rows[:, 3:]), space.mode, space.frame)
+        mode = space.mode
+        if mode == VELOCITY:  # before they are rotations, which know no more than half a turn
+            rows, mode = rows * step_s, STEP_DELTA
+        turn_rad = float(np.linalg.norm(rows[:, 3:], axis=1).max())
+        if mode != ABSOLUTE and turn_rad > math.pi:
+            raise _bad(
+                "too_large", f"{name}: turns by {turn_rad:.3g} rad in one row, expected at most half a turn"
+            )
+        place = Move(rows[:, :3], mode, space.frame)
+        turns = Move(matrix("axis_angle", rows[:, 3:]), mode, space.frame)
         rounds = ROUNDS_PER_ROW * len(rows) + EXTRA_ROUNDS
         try:
             path = tool_path(self._arm, seen_rad, place, turns, step_s, rounds)
         except UnreachableError as error:
             raise _bad("unreachable", f"{name}: {error}") from None
+        except np.linalg.LinAlgError as error:
+            raise _bad("singular", f"{name}: inverse kinematics: {error}") from None
         self._check_speed(name, seen_rad, path, step_s)
         return path
 

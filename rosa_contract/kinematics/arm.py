@@ -57,7 +57,7 @@ class Arm:
         for row, (position, rotation) in enumerate(zip(positions_m, rotations, strict=True)):
             q, off_m, off_rad, rounds = self._towards(q, position, rotation, min(left, ITERATIONS))
             left -= rounds
-            if off_m > NEAR_M or off_rad > NEAR_RAD:
+            if not (off_m <= NEAR_M and off_rad <= NEAR_RAD):  # also where NaN
                 at = ", ".join(f"{value:.3f}" for value in position)
                 raise UnreachableError(
                     f"row {row}: the tool cannot be at ({at}) m as answered: the nearest is {off_m * 1000:.0f} mm and"

@@ -15,8 +15,10 @@ from rosa_contract.config.adapter import (
     JOINTS,
     NOTHING,
     ROBOT,
+    STEP_DELTA,
     TOOL_POSITION,
     TOOL_ROTATION,
+    VELOCITY,
     ActionPart,
     StatePart,
 )
@@ -24,7 +26,7 @@ from rosa_contract.config.conventions import WIDTH, from_unit, gripper_from, gri
 from rosa_contract.config.spaces import ACTIONS, SPACES, Space
 from rosa_contract.errors import CausedError, ConfigError
 from rosa_contract.kinematics.moves import Move, placed, tool_path
-from rosa_contract.kinematics.rotations import matrix, written
+from rosa_contract.kinematics.rotations import SIZES, matrix, written
 from rosa_server.models.adapters.checks import (
     GRIPPER_STATE,
     JOINT_STATE,
@@ -224,8 +226,10 @@ class Translator:
                 )
                 values[GRIPPER] = (width - body.closed_m) / (body.open_m - body.closed_m)
             elif part.to == TOOL_ROTATION:
-                rotations = matrix(part.rotation, self._scaled(part, given))
-                values[TOOL_ROTATION] = written("axis_angle", rotations)
+                turns = self._scaled(part, given)
+                if part.rotation != "axis_angle":
+                    turns = written("axis_angle", matrix(part.rotation, turns))
+                values[TOOL_ROTATION] = turns
             elif part.to == TOOL_POSITION:
                 values[TOOL_POSITION] = _absolute(part, self._scaled(part, given))
             else:
@@ -270,7 +274,10 @@ class Translator:
         turning = None
         if TOOL_ROTATION in given:
             part, values = given[TOOL_ROTATION]
-            turning = Move(matrix(part.rotation, self._scaled(part, values)), part.mode, part.frame)
+            turns, mode = self._scaled(part, values), part.mode
+            if mode == VELOCITY and SIZES[part.rotation] == 3:  # rotations know no more than half a turn
+                turns, mode = turns * (actions.step_s or 0.0), STEP_DELTA
+            turning = Move(matrix(part.rotation, turns), mode, part.frame)
         return tool_path(self._arm, _state_of(one, JOINT_STATE), place, turning, actions.step_s or 0.0)
 
 

@@ -132,6 +132,40 @@ def test_what_is_no_answer_of_this_robot_is_refused_with_a_cause() -> None:
     assert refused("tool_delta", np.zeros((MAX_TOOL_ROWS + 1, 6))).cause == "too_long"
 
 
+def checked(output: Output) -> None:
+    check_chunk(ActionSpaces(PANDA).in_joints(output, SEEN, None, 0.4), FULL, 0.4)
+
+
+def test_a_tool_that_turns_fast_turns_the_way_it_is_told() -> None:
+    """4 rad/s is more than half a turn a second, and 0.2 rad in a row."""
+    turn = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 4.0])
+    here = {"joint_position": HOME}
+    made = ActionSpaces(PANDA).in_joints(answer("tool_velocity", turn[None]), here, None, 0.4)
+    orientation = matrix("axis_angle", turn[3:] * STEP_S) @ ARM.pose(HOME)[1]
+    assert ARM.pose(made.arrays["actions"][0, :7])[1] == pytest.approx(orientation, abs=1e-2)
+    said = refused("tool_step_delta", turn[None])
+    assert said.cause == "too_large" and "turns by 4 rad in one row" in said.reason
+
+
+@pytest.mark.parametrize("value", [1e3, 1e20, -3e38, 1e160, -1.7e308])
+@pytest.mark.parametrize("space", sorted(SPACES))
+def test_no_number_however_large_does_more_than_be_refused(space: str, value: float) -> None:
+    """Arithmetic that overflows is a warning, which is an error here; a robot's core must not end by an answer."""
+    rows = np.zeros((3, SPACES[space].columns(7)))
+    for column in range(rows.shape[1]):
+        one = rows.copy()
+        one[:, column] = value
+        with pytest.raises(BadChunk) as error:
+            checked(Output({space: one}))
+        assert error.value.refusal.cause in (
+            "too_large",
+            "unreachable",
+            "joint_limit",
+            "too_fast",
+            "singular",
+        )
+
+
 def test_an_answer_in_joint_positions_and_one_without_actions_pass_as_they_are() -> None:
     for output in (answer("actions", np.zeros((2, 8))), Output(text="a plan")):
         assert ActionSpaces(PANDA).in_joints(output, None, None, 0.4) is output

@@ -19,6 +19,7 @@ from rosa_contract.config.robot import load_robot
 from rosa_contract.config.strict import Reader
 from rosa_contract.errors import ConfigError
 from rosa_contract.kinematics.arm import UnreachableError
+from rosa_contract.kinematics.rotations import matrix
 from rosa_contract.wire.messages import Output
 from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.adapters import behind
@@ -150,6 +151,20 @@ def test_joints_that_a_robot_resolves_are_what_the_server_would_have_made(mode: 
     spaces = ActionSpaces(load_robot(PANDA))
     there = spaces.in_joints(Output(output.arrays), seen().state, None, 0.5).arrays["actions"]
     assert there == pytest.approx(here, abs=1e-5)
+
+
+def test_a_tool_that_turns_by_more_than_half_a_turn_a_second_turns_the_way_it_is_told() -> None:
+    from rosa_server.models.panda.kinematics import forward
+
+    parts = [
+        {"to": "tool_position", "take": ["x", "y", "z"], "mode": "velocity"},
+        {"to": "tool_rotation", "take": ["a", "b", "c"], "mode": "velocity"},
+    ]
+    actions = {"columns": {"actions": ["x", "y", "z", "a", "b", "c"]}, "parts": parts, "step_s": 0.05}
+    model = Told(answer={"actions": [[0.0, 0.0, 0.0, 0.0, 0.0, 4.0]]})
+    got = asked(model, robot=PANDA, actions=actions, unused=["gripper_width"])
+    wanted = matrix("axis_angle", np.array([0.0, 0.0, 0.2])) @ forward(HOME)[1]
+    assert forward(got[0, :7])[1] == pytest.approx(wanted, abs=1e-2)
 
 
 def test_a_place_that_the_arm_does_not_reach_fails_the_request() -> None:
