@@ -15,7 +15,6 @@ QUICK = {
     "batching": "1 minute",
     "cancelled_frames": "5 s",
     "paper_schedules": "1 minute",
-    "gpus": "10 s",
     "claims": "2 to 8 minutes",
 }
 SLOW = {
@@ -33,8 +32,9 @@ SLOW = {
     "faults": "71 minutes, goes on where it was interrupted",
     "fleet": "20 minutes, 2 with compiled cores",
     "fleet_policies": "20 minutes, 3 with compiled cores",
-    "random_factories": "two hours",
+    "random_factories": "40 minutes with compiled cores, goes on where it was interrupted",
     "frontends": "6 minutes",
+    "gpus": "5 minutes, goes on where it was interrupted",
     "fuzz": "10 minutes",
     "horizon": "5 minutes",
     "against": "2 minutes",
@@ -197,7 +197,11 @@ def _comparisons(found: dict[str, Row]) -> list[tuple[str, str, dict[str, float]
         if one["robots"] in (16, 64):
             values = {name: value for name, value in one.items() if name == "rosa" or name in NAMES}
             rows.append(
-                ("GPUs needed", f"P4, {one['robots']} robots, {one['actions_hz']:g} actions/s", values)
+                (
+                    "GPUs needed",
+                    f"{one['workload'].upper()}, {one['robots']} robots, {one['actions_hz']:g} actions/s",
+                    values,
+                )
             )
     return rows
 

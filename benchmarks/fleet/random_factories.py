@@ -48,6 +48,10 @@ def main() -> int:
                 "Where a disturbance takes the fleet below the schedule's own rates, robots that keep to these are"
                 " executed under the same (`at_own_rates`): a longer way alone makes every round longer.",
             ]
+            if len(rows) < arguments.factories:
+                notes.append(
+                    f"Interrupted: {len(rows)} of {arguments.factories} factories; --resume goes on."
+                )
             write(RESULT, rows, aims_of(rows), notes, options, how=ON_ONE_CORE)
     print_aims(aims_of(rows))
     return 0
