@@ -27,6 +27,7 @@ class Robot:
         self.lost: list[int] = []  # requests without an answer: their gateway was gone
         self._open: int | None = None
         self._asked = ""  # whom
+        self.moves, self._at = 0, self.link.endpoint  # from one gateway to the other
         self._number = 0
 
     def step(self) -> None:
@@ -34,8 +35,10 @@ class Robot:
         for answer in self.link.poll(0.002, now_s):
             assert answer.request_id == self._open, "each request is answered once, and no other is"
             assert answer.status == m.OK, answer
-            self.answered.append((self.link.endpoint, answer.request_id))
+            self.answered.append((self._asked, answer.request_id))
             self._open = None
+        self.moves += self.link.endpoint != self._at
+        self._at = self.link.endpoint
         if self._open is not None and (not self.link.ready or self.link.endpoint != self._asked):
             self.lost.append(self._open)
             self._open = None
@@ -78,8 +81,7 @@ def test_robots_of_a_killed_server_go_on_with_the_other_one_and_come_back_when_t
     by_endpoint = {one.endpoint: one for one in servers}
     for server in servers:
         ready(server)
-    both = ",".join(by_endpoint)
-    turned = ",".join(reversed(by_endpoint))
+    both, turned = ",".join(by_endpoint), ",".join(reversed(by_endpoint))
     robots = [Robot("r1", both), Robot("r2", both), Robot("r3", turned)]
 
     def five_more() -> None:
@@ -87,28 +89,37 @@ def test_robots_of_a_killed_server_go_on_with_the_other_one_and_come_back_when_t
         counts = {one: len(one.answered) + 5 for one in robots}
         run_until(robots, lambda: all(len(one.answered) >= count for one, count in counts.items()))
 
+    def served_until(done: Callable[[], bool]) -> None:
+        end_s = time.monotonic() + PATIENCE_S
+        while not done():
+            assert time.monotonic() < end_s
+            five_more()
+
+    def all_at(server: Server) -> None:
+        run_until(robots, lambda: all(one.answered[-1][0] == server.endpoint for one in robots))
+
     try:
         five_more()
-        own = {one: one.link.endpoint for one in robots}  # a slow machine may have sent one to the other
-        lost = {one: len(one.lost) for one in robots}
-        killed = by_endpoint[own[robots[0]]]
+        killed = by_endpoint[robots[0].answered[-1][0]]
         killed.stop(signal.SIGKILL)
         five_more()
         (left,) = (server for server in servers if server is not killed)
-        assert {one.link.endpoint for one in robots} == {left.endpoint}
-        for one in robots:
-            more = 1 if own[one] == killed.endpoint else 0
-            assert len(one.lost) <= lost[one] + more, "at most the call that was under way"
-        joined = {(line["robot"], line["task"]) for line in left.events("robot_joined")}
-        assert joined == {(name, "pick") for name in ("r1", "r2", "r3")}
+        all_at(left)
+        wanted = {(name, "pick") for name in ("r1", "r2", "r3")}
+
+        def joined() -> bool:
+            return wanted <= {(line["robot"], line["task"]) for line in left.events("robot_joined")}
+
+        served_until(joined)
 
         killed.start()
-        while len(killed.events("worker_ready")) < 2:
-            five_more()
-        assert {one.link.endpoint for one in robots} == {left.endpoint}, "nobody goes without a reason"
+        served_until(lambda: len(killed.events("worker_ready")) >= 2)
         left.stop(signal.SIGKILL)
         five_more()
-        assert {one.link.endpoint for one in robots} == {killed.endpoint}
+        all_at(killed)
+        # Where the machine is so slow that a heartbeat is missing, a robot moves once more.
+        assert all(len(one.lost) <= one.moves for one in robots), "at most the call that was under way"
+        assert all(one.moves >= 1 for one in robots)
         for one in robots:
             numbers = [number for _, number in one.answered]
             assert len(set(numbers)) == len(numbers), "no request is answered twice"
