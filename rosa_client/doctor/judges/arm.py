@@ -73,7 +73,10 @@ def _state(driver: str, fact: ArmFact, franka: bool) -> Finding:
         return Finding(check, FAIL, "emergency_stop", "its emergency stop is latched", do)
     if fact.fault:
         how = "as docs/franka.md says" if franka else "on its own controller, as its maker says"
-        do = f"recover it {how}; then `rosa operator decide ROBOT recover_arm`, or call arm_node/recover"
+        do = (
+            f"recover it {how}; then `rosa operator decide ROBOT recover_arm`, or call arm_node/recover. Where a"
+            " measurement is wrong, docs/local_safety.md says what to look for"
+        )
         return Finding(check, FAIL, "arm_fault", f"it cannot move: {fact.fault}", do)
     if fact.state:
         return fine(check, f"driver {driver}: {fact.state}, no fault")

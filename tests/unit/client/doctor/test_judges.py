@@ -280,6 +280,16 @@ def advice(franka: bool) -> str:
     return " ".join(f"{one.found} {one.do}" for one in found).lower()
 
 
+def test_an_implausible_measurement_is_shown_and_where_its_remedy_stands() -> None:
+    words = "panda_joint4 is measured at 0 rad, expected -3.0718..-0.0698; joint states on /joint_states"
+    (found,) = of(judge_arm("ros2_control", JOINTS, replace(ARM, fault=words), franka=False), "arm")
+    assert (found.level, found.cause) == (FAIL, "arm_fault")
+    assert words in found.found
+    assert "docs/local_safety.md" in found.do, (
+        "who publishes, or which clock was set, is not the maker's affair"
+    )
+
+
 def test_only_a_franka_gets_franka_s_advice() -> None:
     assert all(word in advice(franka=True) for word in ("desk", "fci", "franka"))
     assert not any(word in advice(franka=False) for word in ("desk", "fci", "franka"))
