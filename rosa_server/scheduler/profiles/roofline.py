@@ -36,7 +36,7 @@ RUN = re.compile(r"(\d+)x(\d+(?:\.\d+)?(?:e\d+)?)x(\d+)")
 
 
 @dataclass(frozen=True)
-class Gpu:
+class DataSheet:
     """Of the data sheet: dense 16-bit TFLOPS, GB/s, MB."""
 
     tflops: float
@@ -45,15 +45,15 @@ class Gpu:
 
 
 GPUS = {
-    "h200": Gpu(989.0, 4800.0, 141_000.0),
-    "h100": Gpu(989.0, 3350.0, 80_000.0),
-    "a100": Gpu(312.0, 2039.0, 80_000.0),
-    "l40s": Gpu(362.0, 864.0, 48_000.0),
-    "rtx-a6000": Gpu(154.8, 768.0, 48_000.0),
-    "rtx-4090": Gpu(165.2, 1008.0, 24_000.0),
-    "rtx-5090": Gpu(209.5, 1792.0, 32_000.0),
-    "jetson-agx-orin": Gpu(42.5, 204.8, 64_000.0),
-    "jetson-agx-thor": Gpu(258.8, 273.0, 128_000.0),
+    "h200": DataSheet(989.0, 4800.0, 141_000.0),
+    "h100": DataSheet(989.0, 3350.0, 80_000.0),
+    "a100": DataSheet(312.0, 2039.0, 80_000.0),
+    "l40s": DataSheet(362.0, 864.0, 48_000.0),
+    "rtx-a6000": DataSheet(154.8, 768.0, 48_000.0),
+    "rtx-4090": DataSheet(165.2, 1008.0, 24_000.0),
+    "rtx-5090": DataSheet(209.5, 1792.0, 32_000.0),
+    "jetson-agx-orin": DataSheet(42.5, 204.8, 64_000.0),
+    "jetson-agx-thor": DataSheet(258.8, 273.0, 128_000.0),
 }
 
 
@@ -75,12 +75,14 @@ def run_from(text: str) -> Run:
     return made
 
 
-def gpu_of(hardware: str) -> Gpu:
+def gpu_of(hardware: str) -> DataSheet:
     """By the name of `server_cluster.gpu_type`. Raises `KeyError`."""
     return GPUS[hardware_folder(hardware)]
 
 
-def service_ms(runs: Sequence[Run], gpu: Gpu, batch: int = 1, bytes_per_parameter: float = 2.0) -> float:
+def service_ms(
+    runs: Sequence[Run], gpu: DataSheet, batch: int = 1, bytes_per_parameter: float = 2.0
+) -> float:
     """How long a batch takes on an idle GPU."""
     total = 0.0
     for run in runs:
@@ -137,7 +139,9 @@ def roofline_profile(
     )
 
 
-def _facts(runs: Sequence[Run], gpu: Gpu, one_ms: float, bytes_per_parameter: float) -> tuple[Fact, ...]:
+def _facts(
+    runs: Sequence[Run], gpu: DataSheet, one_ms: float, bytes_per_parameter: float
+) -> tuple[Fact, ...]:
     told = ", ".join(f"{run.times} x {run.parameters:g} parameters x {run.tokens} tokens" for run in runs)
     return (
         Fact("one request alone", f"{one_ms:.1f} ms", "derived", f"roofline of {told}"),
