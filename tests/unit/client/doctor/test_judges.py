@@ -282,7 +282,7 @@ def advice(franka: bool) -> str:
 
 def test_an_implausible_measurement_is_shown_and_where_its_remedy_stands() -> None:
     words = "panda_joint4 is measured at 0 rad, expected -3.0718..-0.0698; joint states on /joint_states"
-    (found,) = of(judge_arm("ros2_control", JOINTS, replace(ARM, fault=words), franka=False), "arm")
+    found = of(judge_arm("ros2_control", JOINTS, replace(ARM, fault=words), franka=False), "arm")
     assert (found.level, found.cause) == (FAIL, "arm_fault")
     assert words in found.found
     assert "docs/local_safety.md" in found.do, (
