@@ -188,7 +188,12 @@ def _as_played(
             continue
         found = _compared(_at_rates(found.schedule, problem, seen), problem, library, policies)
         seen = played(found.placement, problem, network_ms)  # phases follow from rates
-        if seen is not None and seen.holds and _acts(problem, seen):
+        if seen is None or not seen.holds or not _acts(problem, seen):
+            continue
+        nearer = played(
+            found.placement, problem, network_ms - 0.6 * 2 * NETWORK_MS
+        )  # robots may march in step there
+        if nearer is not None and nearer.holds:
             return _confirmed(found, problem)
     return None
 
