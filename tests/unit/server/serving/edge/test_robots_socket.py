@@ -20,7 +20,7 @@ PATIENCE_S = 20.0
 COLLISION = """
 import struct, sys, zmq
 from rosa_server.serving.edge.robots_socket import RobotsSocket
-from rosa_sim.fuzz.wire import Peer, message
+from rosa_sim.fuzz.wire import RawPeer, message
 
 with zmq.Context() as context:
     if sys.argv[1] == "ours":
@@ -36,12 +36,12 @@ with zmq.Context() as context:
         peer.send(message([b"x"]))
         return socket.recv_multipart()[0]
 
-    first = Peer(endpoint)
+    first = RawPeer(endpoint)
     (number,) = struct.unpack(">I", name_of(first)[1:])
-    peers = [first, Peer(endpoint, name=b"\\0" + struct.pack(">I", (number + 2) % (1 << 32)))]
+    peers = [first, RawPeer(endpoint, name=b"\\0" + struct.pack(">I", (number + 2) % (1 << 32)))]
     names = [name_of(peers[1])]
     for _ in range(4):
-        peers.append(Peer(endpoint))
+        peers.append(RawPeer(endpoint))
         names.append(name_of(peers[-1]))
     print(*[struct.unpack(">I", name[1:])[0] - number for name in names])
     for peer in peers:
