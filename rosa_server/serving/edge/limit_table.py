@@ -9,6 +9,7 @@ from rosa_contract.wire import codec, status
 from rosa_server.serving.base import log
 from rosa_server.serving.core.dispatch import core
 from rosa_server.serving.core.guard.limits import Limits, rows, shown
+from rosa_server.serving.core.rates import shares
 from rosa_server.serving.core.sessions import check, session
 from rosa_server.serving.edge import intake, metrics, robots_socket
 from rosa_server.serving.watching import hub, pictures, post, watchers
@@ -67,6 +68,13 @@ def limit_rows() -> list[Row]:
             "a camera that the model takes",
             "`input_rejected`",
         ),
+        Row(
+            "CPU time of decoding its pictures",
+            f"{shares.DECODING_SHARE:g} s per second, {shares.DECODING_BURST_S:g} s at once",
+            "a robot",
+            "its calls run when nothing else waits",
+        ),
+        Row("components that robots make up, in metrics", "1", "all", "they are counted as `unknown`"),
         Row("health reports", f"{1 / core.REPORT_EVERY_S:g} per second", "all", "the same is sent again"),
         Row("names in a health report", f"{core.MAX_LISTED}", "a report", "the others are counted"),
         Row(

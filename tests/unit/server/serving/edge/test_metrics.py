@@ -6,6 +6,7 @@ from prometheus_client import generate_latest
 
 from rosa_contract.wire.messages import HealthReport
 from rosa_server.serving.edge.metrics import Metrics
+from tests.unit.server.serving.core.stage import Stage
 
 
 def shown(metrics: Metrics, worker: str) -> set[str]:
@@ -53,3 +54,15 @@ def test_the_order_of_the_queue_and_what_it_goes_by_are_shown() -> None:
         "rosa_age_weight 0.04",
         "rosa_tasks_learned 30.0",
     ]
+
+
+def test_what_robots_make_up_makes_one_series() -> None:
+    stage, metrics = Stage().open("r1"), Metrics()
+    for number in range(50):
+        stage.send("r1", number, f"made_up_{number}")
+    assert len(stage.answers) == 50
+    for answer in stage.answers:
+        metrics.answered(answer)
+    text = generate_latest(metrics.registry).decode()
+    assert "made_up" not in text
+    assert 'rosa_requests_total{component="unknown",status="invalid"} 50.0' in text
