@@ -27,9 +27,8 @@ class ArmWatch:
         self._joints: Sequence[str] = spec.joints
         self._max_error_rad = max_following_error_rad
         self._check = MeasurementCheck(spec.joints, spec.limits)
-        self._doubt: tuple[Refusal, Refusal] | None = (
-            None  # what the check said, and the same with its source
-        )
+        # What the check said and where it came from, and both in one.
+        self._doubt: tuple[tuple[Refusal, str], Refusal] | None = None
         self._behind: Refusal | None = None
         self._behind_s = -math.inf
 
@@ -74,9 +73,12 @@ class ArmWatch:
         if fault is None:
             self._doubt = None
             return None
-        if self._doubt is None or self._doubt[0] != fault:  # its words stay while it lasts
+        known = fault, state.source
+        if (
+            self._doubt is None or self._doubt[0] != known
+        ):  # who publishes is often known only after the first lie
             where = f" ({state.source})" if state.source else ""
-            self._doubt = fault, replace(fault, reason=f"{fault.reason}{where}")
+            self._doubt = known, replace(fault, reason=f"{fault.reason}{where}")
         return self._doubt[1]
 
     def _following(self, now_s: float, expected_rad: Array | None) -> Refusal | None:

@@ -50,7 +50,7 @@ NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 ALL = QoSProfile(
     depth=20, reliability=ReliabilityPolicy.BEST_EFFORT
 )  # each is checked against the one before
-PUBLISHERS_EVERY_S = 0.5
+PUBLISHERS_EVERY_S = 0.1
 LOOK_EVERY_S = 0.1  # whether the driver is to end
 FIRST_ANSWER_S = 3.0  # how long to wait for the controller_manager, and for the gripper
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
+from rcl_interfaces.msg import Log
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosa_interfaces.msg import ArmCommand, ArmStatus
+from rosa_interfaces.srv import ReleaseEmergencyStop
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
 
 from tests.system.arm_ros2_control.bench import ROBOT, STILL_RAD, Controlled, controlled
 from tests.system.arm_safety.bench import SPEC
@@ -65,6 +71,47 @@ def test_an_arm_that_says_nothing_stops_and_is_obeyed_again_when_it_speaks(panda
     panda.break_down("")
     panda.bench.until(lambda: panda.bench.status.fault == "", "the joint states")
     assert panda.stands(0.5) < STILL_RAD, "it stood still while nobody heard it"
+    panda.moves()
+
+
+def test_a_second_publisher_moves_no_arm_whose_stop_is_latched_and_is_told_and_logged_with_its_node(
+    panda: Controlled,
+) -> None:
+    """As `joint_state_publisher_gui` does: zeros, ten times a second. The simulated controllers follow anything."""
+    bench = panda.bench
+    bench.home()
+    logged: list[str] = []
+    kept = QoSProfile(
+        depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL
+    )  # also what is said before it is matched
+    bench.node.create_subscription(Log, "/rosout", lambda line: logged.append(line.msg), kept)
+    assert bench.call(Trigger, "emergency_stop", Trigger.Request()).success
+    first = len(panda.truth)
+    liar = bench.node.create_publisher(JointState, "/joint_states", 10)
+
+    def lie() -> None:
+        zeros = JointState(name=list(SPEC.joints), position=[0.0] * 7)
+        zeros.header.stamp = bench.node.get_clock().now().to_msg()
+        liar.publish(zeros)
+
+    timer = bench.node.create_timer(0.1, lie)
+    panda.fault("is measured at 0 rad")
+    bench.until(
+        lambda: "nodes publish" in bench.status.fault and bench.node.get_name() in bench.status.fault,
+        "who publishes",
+    )
+    bench.until(lambda: any("cannot be moved (measurement_range)" in line for line in logged), "the log")
+    assert bench.play(0.5, 2.0).state == ArmStatus.HOLDING
+    bench.spin(0.8)
+    measured = np.array(panda.truth[first:])
+    true = measured[np.abs(measured).max(axis=1) > 0.0]
+    assert len(true) > 10 and len(true) < len(measured)
+    assert np.ptp(true, axis=0).max() < STILL_RAD
+    bench.node.destroy_timer(timer)
+    bench.node.destroy_publisher(liar)
+    clear = ReleaseEmergencyStop.Request(decided_by="ada", why="the publisher has ended")
+    assert bench.call(ReleaseEmergencyStop, "release_emergency_stop", clear).accepted
+    bench.until(lambda: bench.status.fault == "", "the measurements")
     panda.moves()
 
 
