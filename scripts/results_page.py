@@ -38,6 +38,7 @@ SLOW = {
     "fuzz": "10 minutes",
     "horizon": "5 minutes",
     "against": "2 minutes",
+    "nodes_against": "5 minutes",
     "hostile": "20 minutes",
     "hostile_frontends": "4 minutes",
     "kairos": "40 minutes",

@@ -15,7 +15,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -26,6 +25,7 @@ import psutil
 
 from benchmarks import RESULTS, ROOT, command_of
 from benchmarks.transport.transport import machine
+from benchmarks.trees import tree_of
 from rosa_sim.ports import free_port
 
 MAX_RISE = 1.03  # of the median, against the other commit
@@ -51,19 +51,6 @@ for line in sys.stdin:
         times_ms.append((time.perf_counter() - began_s) * 1000)
     print(json.dumps(times_ms), flush=True)
 """
-
-
-def rival(commit: str, stack: ExitStack) -> Path:
-    """The tree of a commit, in a folder that goes with `stack`. Raises `SystemExit` for one that is not there."""
-    tree = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "tree"
-    made = subprocess.run(
-        ["git", "worktree", "add", "--detach", str(tree), commit], cwd=ROOT, capture_output=True, text=True
-    )
-    if made.returncode:
-        raise SystemExit(f"no tree of {commit!r}: {made.stderr.strip()}")
-    remove = ["git", "worktree", "remove", "--force", str(tree)]
-    stack.callback(subprocess.run, remove, cwd=ROOT, check=True, capture_output=True)
-    return tree
 
 
 class Side:
@@ -130,7 +117,7 @@ def running(
 def measure(commit: str, turns: int, calls: int) -> list[dict[str, Any]]:
     """One row per tree."""
     with ExitStack() as stack:
-        sides = {"this tree": Side(ROOT, stack), commit: Side(rival(commit, stack), stack)}
+        sides = {"this tree": Side(ROOT, stack), commit: Side(tree_of(commit, stack), stack)}
         times: dict[str, list[list[float]]] = {name: [] for name in sides}
         cpu: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
         for number in range(-1, turns):  # the first one waits for the servers, and counts for nothing

@@ -37,6 +37,7 @@ class ShmWriter:
             os.close(self.fd)
             raise
         self._size = size
+        self._inbox = bytearray(2 * MESSAGE_BYTES)
         self.socket.setblocking(False)
 
     @property
@@ -50,7 +51,7 @@ class ShmWriter:
 
     def receive(self) -> list[bytes] | None:
         """The next message of the worker, or None. Raises `EOFError` when the worker has ended."""
-        return _receive(self.socket)
+        return _receive(self.socket, self._inbox)
 
     def write(self, buffer: int, frames: Sequence[Any], buffers: int = CREDITS) -> list[Any]:
         """`frames` with the large ones emptied, and one more frame that says where they are.
@@ -88,6 +89,7 @@ class ShmReader:
         self.socket.setblocking(False)
         self._memory = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
         self._view = memoryview(self._memory)
+        self._inbox = bytearray(2 * MESSAGE_BYTES)
         os.close(fd)
 
     def send(self, frames: Sequence[Any]) -> bool:
@@ -96,7 +98,7 @@ class ShmReader:
 
     def receive(self) -> list[Any] | None:
         """The next batch, or None. Raises `EOFError` when the gateway has ended."""
-        frames = _receive(self.socket)
+        frames = _receive(self.socket, self._inbox)
         return None if frames is None else self.read(frames)
 
     def read(self, frames: Sequence[Any]) -> list[Any]:
@@ -123,17 +125,18 @@ def _send(end: socket.socket, frames: Sequence[Any]) -> bool:
     return True
 
 
-def _receive(end: socket.socket) -> list[Any] | None:
+def _receive(end: socket.socket, inbox: bytearray) -> list[Any] | None:
+    """`inbox`: where a message is read into; room for one made at each call would take longer than reading it."""
     try:
-        message = end.recv(2 * MESSAGE_BYTES)
+        size = end.recv_into(inbox)
     except BlockingIOError:
         return None
     except OSError as error:
         raise EOFError(str(error)) from None
-    if not message:
+    if not size:
         raise EOFError("the other end is closed")
     try:
-        frames = msgpack.unpackb(message)
+        frames = msgpack.unpackb(memoryview(inbox)[:size])
     except (ValueError, msgpack.UnpackException) as error:
         raise CodecError("not_msgpack", f"shared memory: {error}") from None
     if not isinstance(frames, list) or not frames or not all(isinstance(frame, bytes) for frame in frames):

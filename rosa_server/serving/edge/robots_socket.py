@@ -28,6 +28,7 @@ SEND_BUFFER_BYTES = 256 << 10  # of a connection, in the kernel, which would tak
 HANDSHAKE_MS = 5000  # ZMTP's greeting and, with keys, CURVE
 LISTEN_BACKLOG = 1024  # a fleet that connects at once
 LINGER_MS = 500
+NOBLOCK, MORE = int(zmq.NOBLOCK), int(zmq.SNDMORE | zmq.NOBLOCK)  # pyzmq's enums are slow to join
 
 
 class RobotsSocket:
@@ -70,14 +71,14 @@ class RobotsSocket:
     def send(self, connection: bytes, frames: Sequence[Frame]) -> bool:
         """One message; it is lost where the connection has ended. False where its queue is full."""
         try:
-            self.socket.send(connection, zmq.SNDMORE | zmq.NOBLOCK)
+            self.socket.send(connection, MORE)
         except zmq.Again:
             return False
         except zmq.ZMQError as error:
             if error.errno != zmq.EHOSTUNREACH:
                 raise
             return True
-        self.socket.send(joined(frames), zmq.NOBLOCK)
+        self.socket.send(joined(frames), NOBLOCK)
         return True
 
     def close(self) -> None:
