@@ -23,8 +23,9 @@ class OutOfTimeError(ContractError):
 def within(limit_s: float, what: str) -> Iterator[None]:
     """Raise `OutOfTimeError` in what runs longer than `limit_s`, and say on standard error that it still runs.
 
-    By an alarm signal, so it interrupts Python anywhere and a native solver at its end. Only the main thread gets
-    signals; elsewhere, and with a limit of 0, nothing is limited.
+    By an alarm signal, so it interrupts Python anywhere and a native solver at its end. Where nothing can be raised, as
+    in what runs when an object goes, it is raised at the next look. Only the main thread gets signals; elsewhere, and
+    with a limit of 0, nothing is limited.
     """
     if not limit_s:
         yield
@@ -45,9 +46,12 @@ def within(limit_s: float, what: str) -> Iterator[None]:
     except ValueError:  # not the main thread
         yield
         return
+    ignored = sys.unraisablehook
+    sys.unraisablehook = lambda one: None if isinstance(one.exc_value, OutOfTimeError) else ignored(one)
     signal.setitimer(signal.ITIMER_REAL, min(LOOK_EVERY_S, limit_s), LOOK_EVERY_S)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+        sys.unraisablehook = ignored
