@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 from collections.abc import Mapping
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
@@ -110,11 +111,17 @@ def _tree(found: ModuleSpec) -> ast.Module | None:
 
 def _find(module: str) -> ModuleSpec | None:
     """Where a worker would find `module`: it runs in this folder, and looks there first."""
-    first, *rest = module.split(".")
-    found = PathFinder.find_spec(first, [os.getcwd()]) or find_spec(first)
-    for index, _ in enumerate(rest, start=2):
+    parts = module.split(".")
+    found = PathFinder.find_spec(parts[0], [os.getcwd()]) or find_spec(parts[0])
+    places = [os.getcwd(), *sys.path]  # where the part before was looked for
+    for index, before in enumerate(parts[:-1], start=1):
         if found is None or found.submodule_search_locations is None:
             return None
-        name = ".".join([first, *rest][:index])
-        found = PathFinder.find_spec(name, list(found.submodule_search_locations))
+        if (
+            found.origin is None
+        ):  # a folder without __init__.py, whose own list asks for its parent to be imported
+            places = [folder for place in places if os.path.isdir(folder := os.path.join(place, before))]
+        else:
+            places = list(found.submodule_search_locations)
+        found = PathFinder.find_spec(parts[index], places)
     return found
