@@ -37,8 +37,10 @@ _REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 3, 60, 60
 
 def pack(value: Mapping[str, Any]) -> bytes:
     """A map as bytes that end with their checksum."""
+    content = dict(value)
+    content.pop(SUM, None)
     # A number of this size takes exactly four bytes, and the last entry is packed last.
-    content = {**value, SUM: 0xFFFFFFFF}
+    content[SUM] = 0xFFFFFFFF
     try:
         packed: bytes = msgpack.packb(content, use_bin_type=True)[:-SUM_BYTES]
     except (TypeError, ValueError, OverflowError) as error:

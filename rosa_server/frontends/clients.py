@@ -117,10 +117,6 @@ class Clients:
         self._seldom = log.Seldom(limits.LINES_EVERY_S)
         self.open: dict[object, Client] = {}  # by whatever the protocol calls a connection
 
-    @property
-    def demands_keys(self) -> bool:
-        return self._ring is not None
-
     def keys_of(self, api_key: str) -> tuple[str, RobotKeys] | None:
         """The robot whose secret key this is, and its keys; None where the server has no keys.
 

@@ -198,9 +198,8 @@ class Dispatcher:
         """Learn from the batches that came back: before anything else is decided, but after their answers have left."""
         for now_s, worker, batch, done, good in self._came_back:
             size, took_ms = batch.size, done.inference_ms
-            if any(
-                cause not in NEVER_RAN for cause, _ in done.errors
-            ):  # else it ended early: its time says nothing
+            # Where none of its calls ran it ended early, and its time says nothing.
+            if any(cause not in NEVER_RAN for cause, _ in done.errors):
                 self.lanes[batch.queue].ran(now_s, worker, size, took_ms)
             for call, well in zip(batch.calls, good, strict=True):
                 self.ranking.executed(now_s, call, took_ms / 1000, well, size)
