@@ -64,6 +64,7 @@ class WorkerReady:
     actions: str = declared(
         SHORT_TEXT, "the space in which it answers; empty: joint positions, or no actions", ""
     )
+    epoch: int = declared(ID, "number of the schedule that it was started for", 0)
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ class Executed:
         "CPU time that the pictures of each ticket took; empty where nothing is said",
         (),
     )
+    epoch: int = declared(ID, "number of the schedule that its worker was started for", 0)
 
 
 @dataclass(frozen=True)

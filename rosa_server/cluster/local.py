@@ -83,6 +83,7 @@ def worker_specs(
                     **placed(model),
                     gpu=gpu,
                     far=replica.link_ms > 0,
+                    epoch=placement.epoch,
                 )
             )
     return specs

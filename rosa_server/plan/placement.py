@@ -77,7 +77,8 @@ class Placement:
     `routes`: slot -> component -> replica; None without a schedule, when any robot may come. `rates_hz`: task ->
     component -> calls per second. `standbys`: replica -> the replicas that may stand in for it, best first.
     `phases`: slot -> component -> when its calls are due. `catch_up`: periods of its rate that a late robot may make up
-    for. `adaptive`: robots may act faster than `rates_hz` while the servers' queues allow.
+    for. `adaptive`: robots may act faster than `rates_hz` while the servers' queues allow. `epoch`: the number of the
+    schedule, which rises with each that a server adopts; what a worker of an older one says does not count.
     """
 
     replicas: Mapping[str, Replica]
@@ -87,6 +88,7 @@ class Placement:
     phases: Mapping[str, Mapping[str, Phase]] = field(default_factory=dict)
     catch_up: float = 0.0
     adaptive: bool = False
+    epoch: int = 0
 
     def replica_of(self, worker_id: str, model: str) -> str | None:
         """The replica that a worker belongs to; None for an unknown worker."""

@@ -52,8 +52,7 @@ class SimulatedServers(ABC):
         watch: Callable[[float, Any], None] | None = None,
     ) -> None:
         """`window`: when GPU time counts. `watch` sees every action of the serving core, with its time."""
-        # A run of its own: whom an earlier one has admitted is not here.
-        self.core = ServingCore(serving.factory, serving.placement, copy(serving.admission), lambda: "")
+        self.core = self._make_core(serving)
         self.now_s = 0.0
         self.events = 0  # what the clock stopped at
         self.over = False  # nothing of interest is to come: `run` returns
@@ -70,6 +69,10 @@ class SimulatedServers(ABC):
         for replica in serving.placement.replicas.values():
             for number in range(replica.workers):
                 self._start_worker(replica, number)
+
+    def _make_core(self, serving: Serving) -> ServingCore:
+        # A run of its own: whom an earlier one has admitted is not here.
+        return ServingCore(serving.factory, serving.placement, copy(serving.admission), lambda: "")
 
     def at(self, time_s: float, call: Callable[[float], None]) -> None:
         """Have something done at a time."""
@@ -197,9 +200,11 @@ class SimulatedServers(ABC):
         worker.prefill_ms = replica.prefill_ms
         self._workers[worker.worker_id] = worker
         most = replica.batch or LARGEST_BATCH
-        self.core.on_ready(
-            self.now_s, WorkerReady(worker.worker_id, replica.model, most, {}, {}, replica.at_once or 1)
+        worker.epoch = self.core.router.placement.epoch
+        ready = WorkerReady(
+            worker.worker_id, replica.model, most, {}, {}, replica.at_once or 1, epoch=worker.epoch
         )
+        self.core.on_ready(self.now_s, ready)
 
     def _replica(self, worker: SimulatedWorker) -> Replica:
         return self._serving.placement.replicas[worker.replica]
@@ -215,13 +220,13 @@ class SimulatedServers(ABC):
         service_s = worker.service_s(len(batch.calls))
         link_s = self._replica(worker).link_ms / 1000
         ends_s = worker.gpu.take(now_s + link_s, service_s, self._window) + link_s
-        self._at(ends_s, BATCH_ENDS, worker, self._answered(batch, service_s))
+        self._at(ends_s, BATCH_ENDS, worker, self._answered(worker, batch, service_s))
 
     def _cancel(self, now_s: float, cancel: actions.Cancel) -> None:
         """A worker drops calls and says so at once."""
         worker = self._workers.get(cancel.worker_id)
         for batch in worker.drop(now_s, cancel.tickets) if worker is not None else ():
-            self._at(now_s, BATCH_ENDS, worker, cancelled(batch))
+            self._at(now_s, BATCH_ENDS, worker, cancelled(batch, worker.epoch))
         if worker is not None:
             self._running_changes(now_s, worker)
 
@@ -232,11 +237,11 @@ class SimulatedServers(ABC):
             self._executed(now_s, worker, done)
         elif now_s == worker.shared.next_s:
             batch, begun_s = worker.shared.end(now_s)
-            self._executed(now_s, worker, self._answered(batch, now_s - begun_s))
+            self._executed(now_s, worker, self._answered(worker, batch, now_s - begun_s))
             self._running_changes(now_s, worker)
 
-    def _answered(self, batch: Dispatch, service_s: float) -> Executed:
-        return executed(batch, service_s, self._answers)
+    def _answered(self, worker: SimulatedWorker, batch: Dispatch, service_s: float) -> Executed:
+        return executed(batch, service_s, self._answers, worker.epoch)
 
     def _executed(self, now_s: float, worker: SimulatedWorker, done: Executed) -> None:
         self.core.on_executed(now_s, worker.worker_id, done)

@@ -56,6 +56,7 @@ class SimulatedWorker:
     rng: Random
     alive: bool = True
     slower: float = 1.0  # than the profile says
+    epoch: int = 0  # of the schedule that it was started for
     # Component -> time of a batch by its size, where calls of several components run beside each other.
     mixed: Mapping[str, BatchProfile] = field(default_factory=dict)
 
@@ -88,7 +89,7 @@ class SimulatedWorker:
         return self.slower * (1 + self.variation * max(-3.0, min(3.0, self.rng.gauss(0.0, 1.0))))
 
 
-def executed(batch: Dispatch, service_s: float, answers: dict[str, Output]) -> Executed:
+def executed(batch: Dispatch, service_s: float, answers: dict[str, Output], epoch: int = 0) -> Executed:
     """What a worker says when a batch has run; `answers`: component -> what the model says."""
     calls = batch.calls
     return Executed(
@@ -97,12 +98,15 @@ def executed(batch: Dispatch, service_s: float, answers: dict[str, Output]) -> E
         service_s * 1000,
         [("", "")] * len(calls),
         [answers[call.component] for call in calls],
+        epoch=epoch,
     )
 
 
-def cancelled(batch: Dispatch) -> Executed:
+def cancelled(batch: Dispatch, epoch: int = 0) -> Executed:
     """What a worker says of a call that it has dropped."""
-    return Executed(batch.batch_id, [batch.calls[0].ticket], 0.0, [("cancelled", "")], [Output()])
+    return Executed(
+        batch.batch_id, [batch.calls[0].ticket], 0.0, [("cancelled", "")], [Output()], epoch=epoch
+    )
 
 
 def answer_of(component: str, actions: Output) -> Output:

@@ -20,6 +20,7 @@ from rosa_contract.wire.messages import Executed, Output
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_server.serving.core.queueing.actions import Dispatch
+from rosa_server.simulator.workers import SimulatedWorker
 from rosa_sim.closed_loop.cells import DONE, FAILED, PieceCell
 from rosa_sim.closed_loop.physics import answers
 from rosa_sim.fleet.robot import ToSend, VirtualRobot
@@ -126,8 +127,8 @@ class ClosedLoop(Simulation):
         robot.cell, robot.tally = self._cell_of(name, task), self._tally
         return robot
 
-    def _answered(self, batch: Dispatch, service_s: float) -> Executed:
-        done = super()._answered(batch, service_s)
+    def _answered(self, worker: SimulatedWorker, batch: Dispatch, service_s: float) -> Executed:
+        done = super()._answered(worker, batch, service_s)
         outputs = list(done.outputs)
         looks: dict[int, ModelInput] = {}
         for index, call in enumerate(batch.calls):

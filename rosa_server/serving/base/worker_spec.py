@@ -63,6 +63,7 @@ class WorkerSpec:
     parent_pid: int = 0  # the worker ends with this process; 0: with none
     gpu: str = ""  # the only GPU that it sees; empty: all
     far: bool = False  # it shares no memory with its gateway
+    epoch: int = 0  # number of the schedule that it is started for; it says it in whatever it sends
     log_fd: int = 2  # where its events go; what its libraries print goes to its standard output and error
     shm_fds: Sequence[int] = ()  # shared memory with a gateway on the same machine, see shared_memory.py
     keys: WorkerKeyPair | None = None  # of this life, where the endpoint is reached over a network

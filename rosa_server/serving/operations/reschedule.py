@@ -134,7 +134,8 @@ class Reschedule(Operation):
         if stage.starts:
             self._hold(now_s, stage)
             try:
-                self._names = self.site.cluster.add(stage.placement, stage.starts)
+                # As the core holds it: the workers are told its epoch.
+                self._names = self.site.cluster.add(self.site.core.router.placement, stage.starts)
             except (CausedError, NotImplementedError) as error:
                 cause = error.cause if isinstance(error, CausedError) else "not_here"
                 return self._back(now_s, cause, str(error))

@@ -115,6 +115,7 @@ class BatchWorker:
             sorted(needs.resizes),
             unused,
             needs.actions,
+            self._spec.epoch,
         )
         self._socket.send_multipart(codec.encode(ready))
 
@@ -328,8 +329,9 @@ class BatchWorker:
     ) -> None:
         errors = [("", "") if isinstance(one, bytes) else one for one in outcomes]
         frames = [one if isinstance(one, bytes) else b"" for one in outcomes]
+        counts, epoch = self._counts.read(), self._spec.epoch
         done = m.Executed(
-            batch.batch_id, batch.tickets, inference_ms, errors, frames, self._counts.read(), decode_ms
+            batch.batch_id, batch.tickets, inference_ms, errors, frames, counts, decode_ms, epoch
         )
         answer = codec.encode(done)
         if self._shm is None or not self._shm.send(answer):

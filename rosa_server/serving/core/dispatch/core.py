@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from secrets import token_hex
 from typing import Any
 
@@ -37,6 +38,7 @@ from rosa_server.serving.core.sessions.check import (
 )
 from rosa_server.serving.core.sessions.router import Router
 from rosa_server.serving.core.sessions.session import Session, Sessions
+from rosa_server.serving.core.workers.epochs import OLD_EPOCH, Epochs
 from rosa_server.serving.core.workers.pool import WorkerPool
 from rosa_server.serving.core.workers.sharing import sharing
 
@@ -70,6 +72,7 @@ class ServingCore:
         self._out: list[Action] = []
         self._rerouting = Rerouting(self.router, self.sessions, self._dispatcher, self._send)
         self._decoding = DecodeBudget()
+        self._epochs = Epochs(self.router.placement)
         self._sweep_s = self._window_s = 0.0
         self._next_report_s = float("-inf")
         self._report = m.HealthReport(False, {}, {}, [])
@@ -240,12 +243,17 @@ class ServingCore:
         admission: AdmissionControl,
         planned: Mapping[str, int] | None = None,
     ) -> None:
-        """Another placement from now on; workers of replicas that it lacks are ended. `planned`: the slots that each
-        task keeps; none: all that it has. Raises `ValueError` where it lacks a slot that a robot has."""
+        """Another placement from now on, in a later epoch; workers of replicas that it lacks are ended. `planned`: the
+        slots that each task keeps; none: all that it has. Raises `ValueError` where it lacks a slot that a robot has.
+        """
         for worker in [one for one in self.pool if one.replica not in placement.replicas]:
             self._do(Kill(worker.worker_id, "its replica is not in the new schedule"))
             self.on_lost(now_s, worker.worker_id, "its replica is not in the new schedule")
-        self._rerouting.adopted(now_s, self.router.adopt(placement, admission, planned))
+        before = self.router.placement
+        placement = replace(placement, epoch=max(placement.epoch, before.epoch + 1))
+        moves = self.router.adopt(placement, admission, planned)
+        self._epochs.adopted(before, placement)
+        self._rerouting.adopted(now_s, moves)
 
     def _on(self, connection: bytes) -> list[Session]:
         session = self.sessions.get(connection)
@@ -295,10 +303,17 @@ class ServingCore:
     # -- workers ---------------------------------------------------------------------------------------------------
 
     def on_ready(self, now_s: float, ready: m.WorkerReady) -> None:
-        """A worker has warmed up. It is ended if it belongs to no replica of the placement."""
+        """A worker has warmed up. It is ended if it belongs to no replica of the placement, or was started for an older
+        schedule than its replica."""
         replica = self.router.placement.replica_of(ready.worker_id, ready.model)
         if replica is None:
             self._do(Kill(ready.worker_id, f"serves {ready.model}, which has no place in this factory"))
+            return
+        if ready.epoch < (since := self._epochs.required(ready.worker_id)):
+            self._refuse_old(ready.worker_id, "ready", ready.epoch, since)
+            self._do(
+                Kill(ready.worker_id, f"{OLD_EPOCH}: started in epoch {ready.epoch}, now {since} counts")
+            )
             return
         if self.pool.get(ready.worker_id) is not None:
             self.on_lost(now_s, ready.worker_id, "it started again")
@@ -326,8 +341,12 @@ class ServingCore:
         self._dispatcher.lanes[worker.queue].wake(now_s)
 
     def on_executed(self, now_s: float, worker_id: str, done: m.Executed) -> None:
-        """A batch came back."""
+        """A batch came back. What a worker of an older schedule says of it does not count."""
         worker = self.pool.get(worker_id)
+        since = worker.epoch if worker is not None else self._epochs.required(worker_id)
+        if done.epoch < since:
+            self._refuse_old(worker_id, "answer", done.epoch, since)
+            return
         batch = worker.batches.get(done.batch_id) if worker is not None else None
         if not self._dispatcher.executed(now_s, worker_id, done):
             self.on_protocol_error(
@@ -337,6 +356,10 @@ class ServingCore:
         for call, decode_ms in zip(batch.calls if batch is not None else (), done.decode_ms, strict=False):
             if self._decoding.charge(now_s, call.robot_id, decode_ms / 1000):
                 self._do(Note("decoding_over_share", {"robot": call.robot_id, "model": call.model}))
+
+    def _refuse_old(self, worker_id: str, what: str, epoch: int, expected: int) -> None:
+        """Counted and logged; a call that it is about stays with whoever holds it now."""
+        self._do(Note(OLD_EPOCH, {"worker": worker_id, "what": what, "epoch": epoch, "expected": expected}))
 
     def on_protocol_error(self, now_s: float, worker_id: str, why: str) -> None:
         """A worker broke the protocol: it cannot be trusted with another batch."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rosa_contract.wire.messages import Refused
 from rosa_server.plan.admission import AdmissionControl, Admitted
@@ -98,7 +98,7 @@ class Slots:
         if cold is not None or dry_run:
             self.admission.leave(answer.slot)
             return not_ready(cold) if cold is not None else answer
-        self.placement = answer.placement
+        self._changes(answer.placement)
         self.planned[task] += 1
         self._put(answer.slot)
         self.changed()
@@ -117,12 +117,16 @@ class Slots:
             for entry in reversed(list(free)):  # the latest first
                 if left[task] > self.planned[task] and self._cold(self.placement, entry[1]) is None:
                     free.remove(entry)
-                    self.placement = self.admission.leave(entry[1])
+                    self._changes(self.admission.leave(entry[1]))
                     left[task] -= 1
                     removed = True
         if removed:
             self.changed()
         return removed
+
+    def _changes(self, placement: Placement) -> None:
+        """Admission has changed the schedule that runs; it is no other one."""
+        self.placement = replace(placement, epoch=self.placement.epoch)
 
     def _planned_slot(self, task: str) -> Taken | Refused | None:
         """None when no slot is free."""
@@ -148,7 +152,7 @@ class Slots:
         if cold is not None:
             self.admission.leave(answer.slot)  # admission knows loads, not which replicas have failed
             return not_ready(cold)
-        self.placement = answer.placement
+        self._changes(answer.placement)
         self.changed()
         return Taken(answer.slot, answer)
 

@@ -154,7 +154,7 @@ class WorkerPool:
         worker = kind(ready.worker_id, ready.model, replica, queue, max_batch, at_once, link_s, gpu)
         if gpu is not None:
             gpu.workers.append(worker)
-        worker.shares = ready.shares
+        worker.shares, worker.epoch = ready.shares, ready.epoch
         self._workers[ready.worker_id] = worker
         self._join(worker, queue)
         return worker

@@ -63,6 +63,7 @@ class WorkerState:
     counts: Mapping[str, int] = field(default_factory=dict)  # what its engine has done, as it last said
     held: int = 0  # calls
     retired: bool = False  # it is given nothing more; what it runs it finishes
+    epoch: int = 0  # of the schedule that it was started for
     decode_s: float = 0.0  # CPU time of the pictures of one batch, as it last told
     # Batches that it may hold, and which of its buffers are free: a heap, so the lowest is next.
     credits: int = field(init=False)

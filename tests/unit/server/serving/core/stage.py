@@ -96,9 +96,20 @@ class Stage:
                 self.killed.append(action)
         return actions
 
-    def worker(self, worker_id: str, model: str = "policy", max_batch: int = 4, at_once: int = 1) -> None:
+    def worker(
+        self,
+        worker_id: str,
+        model: str = "policy",
+        max_batch: int = 4,
+        at_once: int = 1,
+        epoch: int | None = None,
+    ) -> None:
+        """`epoch`: in which it was started; none: in that of now."""
         needs = (IMAGES, STATE) if model == "policy" else ({}, {})
-        self.core.on_ready(self.now_s, m.WorkerReady(worker_id, model, max_batch, *needs, at_once))
+        epoch = self.core.router.placement.epoch if epoch is None else epoch
+        self.core.on_ready(
+            self.now_s, m.WorkerReady(worker_id, model, max_batch, *needs, at_once, epoch=epoch)
+        )
         self.settle()
 
     def open(self, *robots: str) -> Stage:
@@ -125,15 +136,24 @@ class Stage:
         self.settle()
 
     def finish(
-        self, worker_id: str, inference_ms: float = 10.0, errors: list[tuple[str, str]] | None = None
+        self,
+        worker_id: str,
+        inference_ms: float = 10.0,
+        errors: list[tuple[str, str]] | None = None,
+        epoch: int | None = None,
     ) -> None:
-        """The worker answers the oldest batch that it holds."""
+        """The worker answers the oldest batch that it holds. `epoch`: what it says of itself; none: the truth."""
         batch = self.held[worker_id].pop(0)
         tickets = [call.ticket for call in batch.calls]
         errors = errors or [("", "")] * len(tickets)
         decode_ms = [self.decode_ms] * len(tickets) if self.decode_ms else []
         outputs = [b"output"] * len(tickets)
-        done = m.Executed(batch.batch_id, tickets, inference_ms, errors, outputs, decode_ms=decode_ms)
+        if epoch is None:
+            known = self.core.pool.get(worker_id)
+            epoch = known.epoch if known is not None else self.core.router.placement.epoch
+        done = m.Executed(
+            batch.batch_id, tickets, inference_ms, errors, outputs, decode_ms=decode_ms, epoch=epoch
+        )
         self.core.on_executed(self.now_s, worker_id, done)
         self.settle()
 
