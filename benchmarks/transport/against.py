@@ -1,9 +1,10 @@
 """One robot's round trip through this tree's server and through another commit's, in one run, call by call in turns.
 
-    python -m benchmarks.transport.against 2260fb9 [--turns 40] [--calls 200]
+    python -m benchmarks.transport.against 2260fb9 [--starts 6] [--turns 20] [--calls 200]
 
 Each server runs from its own tree, and so does its client; both use this environment. They take turns, each first in
-every other turn, so that noise of the machine falls on both.
+every other turn, so that noise of the machine falls on both. All are started anew several times: where a process's
+memory and threads come to lie changes its times by a few percent for as long as it lives.
 """
 
 from __future__ import annotations
@@ -113,29 +114,41 @@ def running(
             process.wait()
 
 
-def measure(commit: str, turns: int, calls: int) -> list[dict[str, Any]]:
-    """One row per tree."""
+Turns = dict[str, list[tuple[list[float], dict[str, float]]]]  # tree -> what each of its turns gave
+
+
+def one_start(trees: dict[str, Path], turns: int, calls: int) -> Turns:
+    """The turns of both trees with processes that live as long as this."""
+    found: Turns = {name: [] for name in trees}
     with ExitStack() as stack:
-        sides = {"this tree": Side(ROOT, stack), commit: Side(tree_of(commit, stack), stack)}
-        times: dict[str, list[list[float]]] = {name: [] for name in sides}
-        cpu: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
+        sides = {name: Side(tree, stack) for name, tree in trees.items()}
         for number in range(-1, turns):  # the first one waits for the servers, and counts for nothing
             for name in list(sides) if number % 2 else reversed(sides):
-                trips, spent = sides[name].turn(calls)
+                turn = sides[name].turn(calls)
                 if number >= 0:
-                    times[name].append(trips)
-                    cpu[name].append(spent)
-            print(f"\rturn {number + 1} of {turns}", end="", file=sys.stderr, flush=True)
-        print(file=sys.stderr)
+                    found[name].append(turn)
+    return found
+
+
+def measure(commit: str, starts: int, turns: int, calls: int) -> list[dict[str, Any]]:
+    """One row per tree."""
+    with ExitStack() as stack:
+        trees = {"this tree": ROOT, commit: tree_of(commit, stack)}
+        found = []
+        for number in range(starts):
+            print(f"start {number + 1} of {starts} ...", file=sys.stderr, flush=True)
+            found.append(one_start(trees, turns, calls))
     rows = []
-    for name, per_turn in times.items():
-        pooled = sorted(ms for one in per_turn for ms in one)
+    for name in trees:
+        per_start = [[ms for trips, _ in one[name] for ms in trips] for one in found]
+        cpu = [spent for one in found for _, spent in one[name]]
+        pooled = sorted(ms for one in per_start for ms in one)
         row: dict[str, Any] = {"tree": name}
         for share in (5, 20, 50, 99):
             row[f"p{share}_ms"] = round(pooled[min(len(pooled) - 1, len(pooled) * share // 100)], 4)
-        row["p50_ms_per_turn"] = [round(statistics.median(one), 4) for one in per_turn]
+        row["p50_ms_per_start"] = [round(statistics.median(one), 4) for one in per_start]
         for part in ("gateway", "worker"):
-            row[f"{part}_us"] = round(statistics.mean(one[part] for one in cpu[name]), 1)
+            row[f"{part}_us"] = round(statistics.mean(one[part] for one in cpu), 1)
         rows.append(row)
     return rows
 
@@ -159,8 +172,10 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 
     figure, axes = pyplot.subplots(figsize=(8, 3.2), layout="constrained")
     for row, colour in zip(rows, ("tab:orange", "tab:gray"), strict=True):
-        axes.plot(row["p50_ms_per_turn"], color=colour, label=f"{row['tree']}: p50 {row['p50_ms']:.3f} ms")
-    axes.set_xlabel("turn")
+        axes.plot(
+            row["p50_ms_per_start"], "o-", color=colour, label=f"{row['tree']}: p50 {row['p50_ms']:.3f} ms"
+        )
+    axes.set_xlabel("start of both servers")
     axes.set_ylabel("median round trip, ms")
     axes.set_ylim(bottom=0)
     axes.legend()
@@ -171,11 +186,12 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("commit", nargs="?", default="2260fb9", help="default: %(default)s")
-    parser.add_argument("--turns", type=int, default=40)
+    parser.add_argument("--starts", type=int, default=6, help="of both servers; default: %(default)s")
+    parser.add_argument("--turns", type=int, default=20, help="of each tree after each start")
     parser.add_argument("--calls", type=int, default=200, help="of each tree in each turn")
     arguments = parser.parse_args()
     where, first = machine(), first_in_line()
-    rows = measure(arguments.commit, arguments.turns, arguments.calls)
+    rows = measure(arguments.commit, arguments.starts, arguments.turns, arguments.calls)
     ratio = rows[0]["p50_ms"] / rows[1]["p50_ms"]
     for row in rows:
         print(

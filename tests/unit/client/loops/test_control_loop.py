@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -144,3 +146,22 @@ def test_a_driver_may_be_named_by_module_and_class() -> None:
     ):
         with pytest.raises(DriverError, match=says):
             create_arm(name, SPEC, 0)
+
+
+def test_asking_for_the_pace_loads_no_module() -> None:
+    """Loading one takes tens of ms in which the control thread does not run."""
+    code = """
+import sys
+from tests.unit.client.loops.test_control_loop import Rig
+rig = Rig()
+rig.loop.start()
+rig.until(lambda: rig.reports > 20)
+known = set(sys.modules)
+pace = rig.loop.pace()
+rig.loop.stop()
+assert pace.periods >= 20, pace
+assert 0 <= pace.jitter_p50_ms <= pace.jitter_p99_ms, pace
+print(sorted(set(sys.modules) - known))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "[]", (done.stdout, done.stderr)
