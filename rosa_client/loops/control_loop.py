@@ -44,8 +44,8 @@ class Pace:
 
 
 def _share(times_s: Array, share: float) -> float:
-    """The time in ms that this share of them is below. Not `np.percentile`: its first call loads modules, and the control
-    thread waits 26 ms for that."""
+    """The time in ms that this share of them is below. Not `np.percentile`: its first call loads modules, for 26 ms in
+    which the control thread waits."""
     index = min(len(times_s) - 1, int(share * len(times_s)))
     return float(np.partition(times_s, index)[index]) * 1000
 
