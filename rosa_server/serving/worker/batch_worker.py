@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -49,6 +50,7 @@ MAX_THREADS = 4  # that decode
 # A batch, its time in ms, the outcome of each request, and the CPU time in ms of decoding each.
 Done = tuple[m.Execute, float, Sequence[Outcome], Sequence[float]]
 Message = m.Execute | m.CancelTickets | m.Drain
+NOBODY = m.Sender("", 0.0, 0.0)  # a gateway that does not say who asks
 LATE: Refusal = ("budget_spent", "its budget was spent at the worker")
 
 
@@ -240,24 +242,19 @@ class BatchWorker:
             if camera not in self._needs.resizes and images[camera].shape[:2] != tuple(size):
                 words = f"camera {camera!r}: expected {tuple(size)}, got {images[camera].shape[:2]}"
                 return "wrong_image_shape", words
-        known = ModelInput(
+        who = NOBODY if sender is None else sender
+        return ModelInput(
             request.component,
             request.prompt,
             images,
             request.state,
+            robot=who.robot_id,
+            deadline_s=math.inf if sender is None else now_s + sender.budget_ms / 1000,
+            waited_s=who.waited_ms / 1000,
+            observation=who.observation,
             horizon=request.horizon,
             overlap=request.overlap,
             cancellation=cancellation,
-        )
-        if sender is None:
-            return known
-        deadline_s = now_s + sender.budget_ms / 1000
-        return replace(
-            known,
-            robot=sender.robot_id,
-            deadline_s=deadline_s,
-            waited_s=sender.waited_ms / 1000,
-            observation=sender.observation,
         )
 
     def _infer(self, decoded: Sequence[ModelInput | tuple[str, str]]) -> list[Outcome]:

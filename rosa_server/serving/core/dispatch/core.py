@@ -354,7 +354,7 @@ class ServingCore:
             )
             return
         for call, decode_ms in zip(batch.calls if batch is not None else (), done.decode_ms, strict=False):
-            if self._decoding.charge(now_s, call.robot_id, decode_ms / 1000):
+            if decode_ms and self._decoding.charge(now_s, call.robot_id, decode_ms / 1000):
                 self._do(Note("decoding_over_share", {"robot": call.robot_id, "model": call.model}))
 
     def _refuse_old(self, worker_id: str, what: str, epoch: int, expected: int) -> None:

@@ -82,6 +82,8 @@ class RequestQueue:
 
     def in_order(self) -> list[Call]:
         """The waiting calls, first to run first."""
+        if len(self._calls) == 1:
+            return list(self._calls.values())
         if self._order is None:
             ranked = sorted((self.ranking.rank(self._now_s, call), call.key) for call in self._calls.values())
             self._ranks = [rank for rank, _ in ranked]
