@@ -82,6 +82,8 @@ def load_factory(path: str | Path) -> Factory:
         gateway = replace(gateway, curve_keys=str(folder / gateway.curve_keys))
     if gateway.task_lengths:
         gateway = replace(gateway, task_lengths=str(folder / gateway.task_lengths))
+    if gateway.state not in ("", "auto"):
+        gateway = replace(gateway, state=str(folder / gateway.state))
     frontends = {
         name: replace(
             one,

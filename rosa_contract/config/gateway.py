@@ -30,6 +30,12 @@ class Gateway:
         " folder, named after the port of `bind`; or ipc://PATH in a folder that only this user can enter; empty: off",
         "auto",
     )
+    state: str = setting(
+        "file with what people have done to the running server (docs/operations.md): one that is killed goes on from"
+        " there; 'auto' = beside the watch socket of `auto`; or a path in a folder that only this user can enter;"
+        " empty: none",
+        "auto",
+    )
     status_hz: float = setting(
         "how often a robot says how it is, besides at once when a person is needed; 0 = never",
         1.0,

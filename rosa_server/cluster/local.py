@@ -16,7 +16,7 @@ from rosa_contract.config.models import Model
 from rosa_server.cluster.gpus import GpuError, assign, visible_gpus
 from rosa_server.cluster.groups import Reaper, end_group
 from rosa_server.cluster.output import Output
-from rosa_server.cluster.restart import Lives, Roster
+from rosa_server.cluster.restart import Lives, Numbers, Roster
 from rosa_server.models.adapters.resolving import resolve
 from rosa_server.models.registry import with_engine
 from rosa_server.plan.placement import Placement, replica_name
@@ -25,6 +25,7 @@ from rosa_server.serving.base.release import release
 from rosa_server.serving.base.shared_memory import ShmWriter
 from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.base.worker_spec import WorkerSpec
+from rosa_server.serving.edge.cluster import ClusterError
 
 REPORT_START_S = (
     60.0  # a worker that is not ready by then is reported, and again each time it has taken twice as long
@@ -145,8 +146,14 @@ class LocalCluster:
     def hold(self, name: str, held: bool) -> None:
         self._workers.hold(name, held)
 
-    def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> str:
-        return self._workers.bequeath(name, change)
+    def change(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> None:
+        self._workers.change(name, change)
+
+    def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec], waits: bool = False) -> str:
+        return self._workers.bequeath(name, change, waits)
+
+    def inherit(self, name: str) -> None:
+        self._workers.inherit(name)
 
     def revert(self, name: str) -> None:
         heir = self._workers.revert(name)
@@ -156,7 +163,7 @@ class LocalCluster:
     def add(self, placement: Placement, replicas: Collection[str]) -> list[str]:
         """Raises `GpuError`; then none of them is started."""
         if self._factory is None:
-            raise NotImplementedError("these workers were started without a factory file")
+            raise ClusterError("not_here", ClusterError.CAUSES["not_here"])
         servers = {placement.replicas[name].server for name in replicas}
         gpus = self._free_gpus(sorted(servers))
         specs = [
@@ -169,12 +176,12 @@ class LocalCluster:
             if replica_name(spec.worker_id) in replicas
         ]
         for spec in specs:
-            self._workers.append(Supervised(spec, life=self._lives.get(spec.worker_id, 0)))
+            self._workers.append(Supervised(spec, numbers=Numbers(self._lives.get(spec.worker_id, 0))))
         return [spec.worker_id for spec in specs]
 
     def drop(self, name: str) -> None:
         for worker in self._workers.named(name):
-            self._lives[name] = max(worker.life, self._lives.get(name, 0))  # no id is given twice
+            self._lives[name] = worker.numbers.last  # no id is given twice
             worker.held = worker.dropped = True
             if worker.process is None:
                 self._workers.remove(worker)

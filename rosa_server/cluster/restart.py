@@ -53,6 +53,17 @@ class Backoff:
         return due_s
 
 
+class Numbers:
+    """Numbers of lives. A worker and its heir share them, so that no id is given twice."""
+
+    def __init__(self, last: int = 0) -> None:
+        self.last = last
+
+    def take(self) -> int:
+        self.last += 1
+        return self.last
+
+
 @dataclass(eq=False)
 class Lives:
     """The lives of one worker, one after the other; every life has an id of its own."""
@@ -61,6 +72,8 @@ class Lives:
     backoff: Backoff = field(default_factory=Backoff)
     worker_id: str = ""
     life: int = 0
+    numbers: Numbers = field(default_factory=Numbers)
+    reserved: int = 0  # the number of the next life, where it was named before
     start_at_s: float = 0.0
     ready_s: float | None = None  # since when this life is ready
     killed_for: str = ""
@@ -68,14 +81,15 @@ class Lives:
     held: bool = False  # it is not started again
     took_from: Lives | None = None  # whose place it has taken
     dropped: bool = False  # it is forgotten when it has ended
-    trial_of: Lives | None = None  # it shall take the place of this one, once it is ready
+    trial_of: Lives | None = None  # it shall take the place of this one, once it is ready ...
+    waits: bool = False  # ... and somebody says so
 
     def forget_process(self) -> None:
         """This is a copy of a worker whose process is not its own."""
 
     def begin(self) -> str:
         """The id of the next life."""
-        self.life += 1
+        self.life, self.reserved = self.reserved or self.numbers.take(), 0
         self.worker_id = f"{self.spec.worker_id}.{self.life}"
         return self.worker_id
 
@@ -123,8 +137,14 @@ class Roster(list[AnyLives]):
         for one in self.named(name):
             one.held = held
 
-    def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> str:
-        """Have an heir of this worker started beside it. Returns the id of its first life.
+    def change(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> None:
+        """The next life of this worker has another spec."""
+        for one in self.named(name):
+            one.spec = change(one.spec)
+
+    def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec], waits: bool = False) -> str:
+        """Have an heir of this worker started beside it. Returns the id of its first life. `waits`: it takes the place
+        when `inherit` says so, and not as soon as it is ready.
 
         Raises `ValueError` where the worker has an heir already.
         """
@@ -135,29 +155,44 @@ class Roster(list[AnyLives]):
         heir = copy(old)
         heir.spec, heir.backoff, heir.trial_of = change(old.spec), Backoff(), old
         heir.ready_s, heir.killed_for, heir.misconfigured, heir.held = None, "", "", False
-        heir.start_at_s = 0.0
+        heir.start_at_s, heir.waits, heir.took_from = 0.0, waits, None
+        heir.reserved = heir.numbers.take()
         heir.forget_process()
         self.append(heir)
-        return f"{name}.{heir.life + 1}"
+        return f"{name}.{heir.reserved}"
 
     def is_ready(self, worker_id: str, now_s: float) -> None:
         """This life has announced itself. An heir takes its place: the old worker is not started again."""
         one = self.find(worker_id)
         if one is not None:
             one.ready_s = now_s
-            if one.trial_of is not None:
-                one.trial_of.held, one.took_from, one.trial_of = True, one.trial_of, None
+            if not one.waits:
+                self._take_over(one)
+
+    def inherit(self, name: str) -> None:
+        """The heir that waits takes the place. Raises `ValueError` where it has ended."""
+        for one in self.named(name):
+            if one.waits and one.ready_s is not None:
+                one.waits = False
+                self._take_over(one)
+                return
+        raise ValueError(f"the heir of {name} has ended meanwhile")
+
+    def _take_over(self, heir: AnyLives) -> None:
+        if heir.trial_of is not None:
+            heir.trial_of.held, heir.took_from, heir.trial_of = True, heir.trial_of, None
 
     def revert(self, name: str) -> AnyLives:
-        """The heir gives the place back to the worker that it took it from. Returns the heir, which is to end.
+        """The heir gives the place back to the worker that it took it from, or waits for it no more. Returns the heir,
+        which is to end.
 
         Raises `ValueError` where that worker is gone.
         """
         lives = self.named(name)
         for heir in lives:
-            old = heir.took_from
+            old = heir.took_from or heir.trial_of
             if old is not None and any(one is old for one in lives):
-                old.held, old.life = False, max(old.life, heir.life)  # no id is given twice
+                old.held = False
                 heir.held = heir.dropped = True
                 return heir
         raise ValueError(f"the old worker of {name} has ended meanwhile")
@@ -167,7 +202,6 @@ class Roster(list[AnyLives]):
         if ended.dropped:
             self.remove(ended)
         elif ended.trial_of is not None:
-            ended.trial_of.life = max(ended.trial_of.life, ended.life)  # no id is given twice
             self.remove(ended)
         elif len(self.named(ended.spec.worker_id)) > 1 and ended.held:
             self.remove(ended)

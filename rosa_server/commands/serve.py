@@ -6,9 +6,16 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rosa_contract.config.factory import CLUSTERS, load_factory
+from rosa_contract.config.factory import CLUSTERS, Factory, load_factory
+from rosa_contract.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rosa_server.scheduler.placement.schedule import Schedule
+    from rosa_server.scheduler.profiles.library import ProfileLibrary
+    from rosa_server.serving.operations.live_state import LiveState
+    from rosa_server.serving.server import Plan
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -31,6 +38,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--cluster", choices=CLUSTERS, help="who starts the workers, instead of server_cluster.cluster"
     )
     parser.add_argument("--address", help="HOST:PORT of Ray's head, instead of server_cluster.address")
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="begin with this command line, and not where an earlier server of this port was killed (gateway.state)",
+    )
     add_reach(parser)
     return parser
 
@@ -48,8 +60,10 @@ def add_reach(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     from rosa_server.cluster import maker
+    from rosa_server.serving.base import log
     from rosa_server.serving.server import serve
 
+    log.to_stderr()
     factory, plan, about = load_factory(arguments.config), None, dict[str, Any]()
     planner = None
     if arguments.keys:
@@ -57,22 +71,65 @@ def main(arguments: argparse.Namespace) -> int:
     told = {"cluster": arguments.cluster, "address": arguments.address}
     changed = {name: value for name, value in told.items() if value is not None}
     factory = replace(factory, server_cluster=replace(factory.server_cluster, **changed))
+    state = _left_behind(factory, arguments)
     if arguments.schedule:
-        from rosa_server.scheduler.placement.schedule import load_schedule
         from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
-        from rosa_server.scheduler.running.handover import hand_over, planned_otherwise
+        from rosa_server.scheduler.running.handover import planned_otherwise
         from rosa_server.scheduler.running.rescheduling import Rescheduler
         from rosa_server.scheduler.running.rescheduling import about as describe
 
         library = ProfileLibrary(arguments.profiles or DEFAULT_ROOT, beside=DEFAULT_ROOT)
-        schedule = load_schedule(arguments.schedule)
-        plan = hand_over(factory, schedule, arguments.schedule, library)
+        schedule, source, plan = _planned(factory, arguments.schedule, library, state)
         for line in planned_otherwise(factory, schedule):
-            print(f"rosa serve: {arguments.schedule}: {line}; plan again for all of them", file=sys.stderr)
-        about["schedule"] = describe(schedule, arguments.schedule)
+            print(f"rosa serve: {source}: {line}; plan again for all of them", file=sys.stderr)
+        about["schedule"] = describe(schedule, source)
         about["profiles"] = str(Path(arguments.profiles or DEFAULT_ROOT).absolute())
         planner = Rescheduler(factory, library, schedule, plan[1])
     about["factory_file"] = str(Path(arguments.config).absolute())
     make_cluster = maker(factory.server_cluster.cluster)
     reach = arguments.bind, arguments.insecure
-    return serve(factory, arguments.config, make_cluster, *reach, plan, about, planner)
+    return serve(factory, arguments.config, make_cluster, *reach, plan, about, planner, state)
+
+
+def _left_behind(factory: Factory, arguments: argparse.Namespace) -> LiveState:
+    """What people did to an earlier server of this port that was killed; from now on that of this one."""
+    from rosa_server.serving.base import log
+    from rosa_server.serving.operations.live_state import LiveState, origin_of
+    from rosa_server.serving.watching.place import AUTO, WatchError, state_path
+
+    setting = factory.gateway.state
+    try:
+        path = state_path(setting, arguments.bind or factory.gateway.bind)
+    except WatchError as error:
+        if setting != AUTO:
+            raise
+        log.warning("live_state_off", reason=str(error))
+        path = None
+    state = LiveState(path, origin_of(arguments.config, arguments.schedule or ""))
+    if not arguments.fresh:
+        state.load()
+    return state
+
+
+def _planned(
+    factory: Factory, path: str, library: ProfileLibrary, state: LiveState
+) -> tuple[Schedule, str, Plan]:
+    """The schedule to begin with: that of the command line, or one that an earlier server got to."""
+    from rosa_server.scheduler.placement.schedule import load_schedule, schedule_from
+    from rosa_server.scheduler.running.handover import hand_over
+    from rosa_server.serving.base import log
+
+    if state.schedule is not None:
+        source = state.schedule_file
+        try:
+            schedule = schedule_from(state.schedule, source)
+            cluster = factory.server_cluster  # a schedule of more servers is an order to use more
+            larger = replace(cluster, num_servers=max(cluster.num_servers, schedule.gpus))
+            plan = hand_over(replace(factory, server_cluster=larger), schedule, source, library)
+        except ConfigError as error:
+            log.warning("live_state_not_used", path=source, reason=str(error))
+            state.clear()
+        else:
+            return schedule, source, plan
+    schedule = load_schedule(path)
+    return schedule, path, hand_over(factory, schedule, path, library)

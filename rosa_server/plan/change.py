@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rosa_server.plan.admission import AdmissionControl
@@ -30,6 +30,9 @@ class Change:
     admission: AdmissionControl
     about: Mapping[str, Any]
     words: str
+    schedule: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # the new one whole, as a schedule's file has it
 
 
 class Planner(Protocol):

@@ -31,8 +31,10 @@ from rosa_server.serving.edge.gateway import Gateway
 from rosa_server.serving.edge.lengths_file import LengthsFile
 from rosa_server.serving.edge.metrics import Metrics, MetricsServer
 from rosa_server.serving.edge.rundir import SOCKET, make_rundir
+from rosa_server.serving.operations.live_state import LiveState
 from rosa_server.serving.operations.operations import Operations
 from rosa_server.serving.operations.order import Site
+from rosa_server.serving.operations.restoring import restore
 from rosa_server.serving.served import check_served
 from rosa_server.serving.watching.hub import Hub
 from rosa_server.serving.watching.place import AUTO, WatchError, watch_endpoint
@@ -69,8 +71,10 @@ class HeadlessServer:
         plan: Plan | None = None,
         about: Mapping[str, Any] | None = None,
         planner: Planner | None = None,
+        state: LiveState | None = None,
     ) -> None:
-        """`about`: what those who watch are told of the schedule. `planner`: plans the way to another one."""
+        """`about`: what those who watch are told of the schedule. `planner`: plans the way to another one. `state`:
+        what people did to an earlier server that was killed, and where it is kept from now on."""
         check_served(factory, source, bind, insecure, plan is not None)
         settings = factory.gateway
         bind = bind or settings.bind
@@ -114,8 +118,11 @@ class HeadlessServer:
             told = {"source": source, "endpoint": robots, "keys": keys is not None, **(about or {})}
             self._post = _watch_post(settings.watch, Hub(factory, told), context, robots)
             self.gateway.watched_through(self._post)
+            self._state = state or LiveState()
             operated = (self.core, self._cluster, self.gateway.drain_worker, metrics.operated, self._post)
-            self._operations = Operations(Site(*operated, planner))
+            site = Site(*operated, planner, self._state)
+            restore(site, self._clock.now_s())
+            self._operations = Operations(site)
             self._post.hub.at_work = self._operations.at_work
             if settings.metrics_port:
                 try:
@@ -140,7 +147,9 @@ class HeadlessServer:
         with self._stack:
             gc.freeze()  # what lives as long as the server is not worth looking at again in every collection
             self._serve()
+            self._operations.close()
             self._drain()
+            self._state.discard()
         log.event("server_stopped")
 
     def _serve(self) -> None:
@@ -197,11 +206,12 @@ def serve(
     plan: Plan | None = None,
     about: Mapping[str, Any] | None = None,
     planner: Planner | None = None,
+    state: LiveState | None = None,
 ) -> int:
     """Run a server until SIGTERM or SIGINT. Raises `ContractError` where it cannot start.
 
     `plan`: what a schedule places where, and who decides about further robots. `about`: what those who watch are told
-    of the schedule. `planner`: plans the way to another schedule.
+    of the schedule. `planner`: plans the way to another schedule. `state`: what an earlier server has left.
     """
     log.to_stderr()
     keep_freed_memory()
@@ -210,7 +220,7 @@ def serve(
         signal.signal(number, lambda n, _: stop_early.append(n))
     if plan is not None and isinstance(plan[1], NoAdmission):
         log.warning("admission_off", reason=plan[1].why)
-    server = HeadlessServer(factory, source, make_cluster, bind, insecure, plan, about, planner)
+    server = HeadlessServer(factory, source, make_cluster, bind, insecure, plan, about, planner, state)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.stop)
     if stop_early:

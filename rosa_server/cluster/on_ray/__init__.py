@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import socket
+from collections.abc import Collection
 
 from rosa_contract.config.factory import Factory
 from rosa_contract.endpoint import is_loopback
 from rosa_server.cluster.local import worker_specs
-from rosa_server.cluster.on_ray.cluster import RayCluster
+from rosa_server.cluster.on_ray.cluster import Further, RayCluster
 from rosa_server.cluster.on_ray.mapping import Part, RayError
 from rosa_server.plan.placement import Placement, replica_name
 from rosa_server.serving.base.worker_spec import WorkerSpec
@@ -25,11 +26,23 @@ def make(factory: Factory, placement: Placement) -> RayCluster:
         raise RayError("not_installed", "cluster: ray needs Ray: pip install 'rosa_client[ray]'")
     check_token(address)
     check_reachable(address)
-    specs = worker_specs(factory, placement, local=False)
-    workers = [(spec, part_of(spec, placement)) for spec in specs]
-    return RayCluster(
-        workers, parts_of(factory, placement, specs), address, factory.server_cluster.workers_port
-    )
+
+    further = further_of(factory)
+    workers, parts = further(placement, placement.replicas.keys())
+    return RayCluster(workers, parts, address, factory.server_cluster.workers_port, further=further)
+
+
+def further_of(factory: Factory) -> Further:
+    """Describes the workers of replicas, and all parts of their placement."""
+
+    def further(
+        placement: Placement, replicas: Collection[str]
+    ) -> tuple[list[tuple[WorkerSpec, str]], list[Part]]:
+        specs = worker_specs(factory, placement, local=False)
+        wanted = [spec for spec in specs if replica_name(spec.worker_id) in replicas]
+        return [(spec, part_of(spec, placement)) for spec in wanted], parts_of(factory, placement, specs)
+
+    return further
 
 
 def check_token(address: str) -> None:

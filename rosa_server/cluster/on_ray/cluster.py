@@ -19,13 +19,16 @@ from typing import Any
 
 from rosa_server.cluster.on_ray.mapping import Part, RayError
 from rosa_server.cluster.output import Output
-from rosa_server.cluster.restart import Lives, Roster
+from rosa_server.cluster.restart import Lives, Numbers, Roster
 from rosa_server.plan.placement import Placement
 from rosa_server.serving.base import log
 from rosa_server.serving.base.shared_memory import ShmWriter
 from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.base.worker_spec import WorkerSpec
+from rosa_server.serving.edge.cluster import ClusterError
 
+# A placement and the replicas of it that are new -> their workers, each with the name of its part, and all parts.
+Further = Callable[[Placement, Collection[str]], tuple[list[tuple[WorkerSpec, str]], list[Part]]]
 DRIVER = (sys.executable, "-m", "rosa_server.cluster.on_ray.driver")
 CONNECT_S = 180.0  # until all is reserved, or refused
 AGAIN_S = 5.0  # between two drivers
@@ -54,10 +57,15 @@ class RayCluster:
         address: str,
         port: int = 0,
         command: Sequence[str] = DRIVER,
+        further: Further | None = None,
     ) -> None:
-        """`workers`: each with the name of its part. `port`: where they connect; 0: any free one."""
+        """`workers`: each with the name of its part. `port`: where they connect; 0: any free one. `further`: describes
+        what is added later."""
         self._workers = Roster(Remote(spec, part=part) for spec, part in workers)
-        self._parts, self._address, self._command = parts, address, command
+        self._parts, self._address, self._command = list(parts), address, command
+        self._further = further
+        self._asked: dict[str, Part] = {}  # parts that the driver was asked to place
+        self._lives: dict[str, int] = {}  # of workers that were dropped, by name
         self._server = token_hex(4)
         self._where: dict[str, dict[str, Any]] = {}
         self._keys: WorkerKeys | None = None
@@ -79,7 +87,8 @@ class RayCluster:
     def poll(self, now_s: float) -> list[tuple[str, str]]:
         self._carry(now_s)
         for worker in self._workers:
-            if not worker.running and not self._stopping and worker.starts(now_s):
+            placed = worker.part in self._where
+            if placed and not worker.running and not self._stopping and worker.starts(now_s):
                 self._start(worker)
         lost, self._lost = self._lost, []
         return lost
@@ -90,8 +99,14 @@ class RayCluster:
     def hold(self, name: str, held: bool) -> None:
         self._workers.hold(name, held)
 
-    def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> str:
-        return self._workers.bequeath(name, change)
+    def change(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> None:
+        self._workers.change(name, change)
+
+    def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec], waits: bool = False) -> str:
+        return self._workers.bequeath(name, change, waits)
+
+    def inherit(self, name: str) -> None:
+        self._workers.inherit(name)
 
     def revert(self, name: str) -> None:
         heir = self._workers.revert(name)
@@ -99,12 +114,36 @@ class RayCluster:
             self._workers.remove(heir)
 
     def add(self, placement: Placement, replicas: Collection[str]) -> list[str]:
-        raise NotImplementedError(
-            "a schedule on Ray keeps the parts that it has reserved: start another server"
-        )
+        """Their parts are placed meanwhile, or refused: then `poll` reports the workers as ended."""
+        if self._further is None:
+            raise ClusterError("not_here", ClusterError.CAUSES["not_here"])
+        workers, parts = self._further(placement, replicas)
+        known = {part.name for part in self._parts}
+        new = [part for part in parts if part.name not in known]
+        self._parts += new
+        self._asked |= {part.name: part for part in new}
+        for spec, part in workers:
+            numbers = Numbers(self._lives.get(spec.worker_id, 0))
+            self._workers.append(Remote(spec, part=part, numbers=numbers))
+        if new:
+            self._tell(do="place", parts=_plain(new))
+        return [spec.worker_id for spec, _ in workers]
 
     def drop(self, name: str) -> None:
-        raise NotImplementedError("a schedule on Ray keeps its workers")
+        """With its last worker a part is given back."""
+        for worker in self._workers.named(name):
+            self._lives[name] = worker.numbers.last  # no id is given twice
+            worker.held = worker.dropped = True
+            if worker.running:
+                self.kill(worker.worker_id, "it is not in the new schedule")
+            if worker in self._workers:
+                self._workers.remove(worker)
+        used = {worker.part for worker in self._workers}
+        for part in [one for one in self._parts if one.name not in used]:
+            self._parts.remove(part)
+            self._asked.pop(part.name, None)
+            self._where.pop(part.name, None)
+            self._tell(do="release", part=part.name)
 
     def kill(self, worker_id: str, reason: str) -> None:
         """It counts as ended from now on: nobody knows when, or whether, its node hears of it."""
@@ -153,8 +192,19 @@ class RayCluster:
         self._workers.settle(worker)
 
     def _place(self, where: dict[str, dict[str, Any]]) -> None:
-        self._where = where
+        known = {part.name for part in self._parts}
+        self._where = {name: at for name, at in where.items() if name in known}
+        self._asked = {name: part for name, part in self._asked.items() if name not in where}
         log.event("parts_placed", nodes={part: at["address"] for part, at in where.items()})
+
+    def _refused(self, parts: Sequence[str], why: str) -> None:
+        """There is no place for these: their workers will never start."""
+        for worker in [one for one in self._workers if one.part in parts]:
+            self._lost.append((worker.begin(), why))
+            self._lives[worker.spec.worker_id] = worker.numbers.last
+            self._workers.remove(worker)
+        self._parts = [part for part in self._parts if part.name not in parts]
+        self._asked = {name: part for name, part in self._asked.items() if name not in parts}
 
     # -- the driver ------------------------------------------------------------------------------------------------
 
@@ -172,8 +222,10 @@ class RayCluster:
         assert self._process.stdin is not None and self._process.stdout is not None
         os.set_blocking(self._process.stdin.fileno(), False)
         os.set_blocking(self._process.stdout.fileno(), False)
-        parts = [{**asdict(part), "protects": sorted(part.protects)} for part in self._parts]
-        self._tell(server=self._server, address=self._address, parts=parts, adopt=adopt)
+        placed = [part for part in self._parts if not adopt or part.name in adopt]
+        self._tell(server=self._server, address=self._address, parts=_plain(placed), adopt=adopt)
+        if adopt and self._asked:
+            self._tell(do="place", parts=_plain(list(self._asked.values())))
 
     def _end_driver(self) -> None:
         if self._process.poll() is None:
@@ -207,8 +259,10 @@ class RayCluster:
         self._send()
         for told in self._read():
             worker = self._find(told.get("worker_id", ""))
-            if told["event"] in ("placed", "moved"):
+            if told["event"] in ("placed", "moved", "added"):
                 self._place(told["where"])
+            elif told["event"] == "not_added":
+                self._refused(told["parts"], f"{told['words']} ({told['cause']})")
             elif told["event"] == "output":
                 _log(told["worker_id"], told["text"])
             elif told["event"] == "ended" and worker is not None:
@@ -223,6 +277,7 @@ class RayCluster:
             running = {
                 part.name: [w.worker_id for w in self._workers if w.running and w.part == part.name]
                 for part in self._parts
+                if part.name in self._where
             }
             self._begin_driver({name: {**at, "workers": running[name]} for name, at in self._where.items()})
 
@@ -249,6 +304,10 @@ class RayCluster:
             pass
         *lines, self._rest = self._rest.split(b"\n")
         return [json.loads(line) for line in lines]
+
+
+def _plain(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    return [{**asdict(part), "protects": sorted(part.protects)} for part in parts]
 
 
 def _log(worker_id: str, text: str) -> None:

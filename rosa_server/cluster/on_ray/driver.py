@@ -53,10 +53,7 @@ class Driver:
         import ray
 
         self._ray, self._server = ray, order["server"]
-        self._parts = [
-            Part(one["name"], one["gpus"], tuple(one["files"]), frozenset(one["protects"]))
-            for one in order["parts"]
-        ]
+        self._parts = parts_from(order["parts"])
         self._placed: dict[str, Placed] = {}
         self._known: dict[str, Node] = {}
         self._reserved = 0
@@ -109,6 +106,39 @@ class Driver:
             self._placed[part.name] = Placed(part, at["node"], at["name"], group, actor, time.monotonic())
             self._placed[part.name].workers.update(at["workers"])
 
+    def add(self, parts: list[Part]) -> None:
+        """Reserve what further parts need, or nothing. Raises `RayError`."""
+        began_s, before = time.monotonic(), list(self._parts)
+        self._parts += parts
+        groups: dict[str, Any] = {}
+        try:
+            alive = [node for node in self._ray.nodes() if node["Alive"]]
+            with contextlib.suppress(RayError):  # a node that cannot run ROSA is not used
+                self._describe(alive, RESERVE_S)
+            nodes = [self._known[node["NodeID"]] for node in alive if node["NodeID"] in self._known]
+            where = place(self._parts, nodes, {name: one.node for name, one in self._placed.items()})
+            for part in parts:
+                groups[part.name] = self._reserve(part, where[part.name])
+            for part in parts:
+                self._wait_for(part, groups[part.name], RESERVE_S)
+        except RayError:
+            self._parts = before
+            for group in groups.values():
+                self._ray.util.remove_placement_group(group)
+            raise
+        finally:
+            for placed in self._placed.values():  # nobody was asked meanwhile
+                placed.answered_s += time.monotonic() - began_s
+        for part in parts:
+            self._begin(part, where[part.name], groups[part.name])
+
+    def release(self, name: str) -> None:
+        """End what runs for a part, and give back what was reserved for it."""
+        self._parts = [part for part in self._parts if part.name != name]
+        placed = self._placed.pop(name, None)
+        if placed is not None:
+            self._drop(placed)
+
     def where(self) -> dict[str, dict[str, Any]]:
         """Part -> the name of its actor and its node."""
         addresses = {node.id: node.address for node in self._known.values()}
@@ -122,6 +152,8 @@ class Driver:
 
         Raises `RayError` where no node has room.
         """
+        if part not in self._placed:
+            raise RayError("not_reserved", f"{part} was given back")
         placed = self._placed[part]
         moves = placed.actor is None or time.monotonic() - placed.answered_s > SILENT_S
         if moves:
@@ -131,7 +163,9 @@ class Driver:
         return moves
 
     def kill(self, part: str, worker_id: str) -> None:
-        placed = self._placed[part]
+        placed = self._placed.get(part)
+        if placed is None:
+            return
         placed.workers.discard(worker_id)  # its end is no news
         if placed.actor is not None:
             placed.actor.kill.remote(worker_id)
@@ -280,6 +314,10 @@ class Driver:
             return f"its actor is gone: {type(error).__name__}"
 
 
+def parts_from(data: list[dict[str, Any]]) -> list[Part]:
+    return [Part(one["name"], one["gpus"], tuple(one["files"]), frozenset(one["protects"])) for one in data]
+
+
 class Lines:
     """Lines of standard input, without waiting for them."""
 
@@ -329,6 +367,16 @@ def main() -> int:
                 grace_s, lines.ended = told["grace_s"], True
             elif told["do"] == "kill":
                 driver.kill(told["part"], told["worker_id"])
+            elif told["do"] == "release":
+                driver.release(told["part"])
+            elif told["do"] == "place":
+                parts = parts_from(told["parts"])
+                try:
+                    driver.add(parts)
+                    say(event="added", where=driver.where())
+                except RayError as error:
+                    names = [part.name for part in parts]
+                    say(event="not_added", parts=names, cause=error.cause, words=str(error))
             else:
                 try:
                     if driver.start(told["part"], told["spec"]):

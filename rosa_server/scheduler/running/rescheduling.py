@@ -112,7 +112,7 @@ def _change(
     words = (
         f"{after.gpus} servers (was {before.gpus}), {hz:.1f} planned actions per second (was {was_hz:.1f})"
     )
-    return Change(tuple(made.stages), admission, about(after, path), words)
+    return Change(tuple(made.stages), admission, about(after, path), words, after.to_dict())
 
 
 def with_slots_of(before: Schedule, wanted: Schedule, taken: Collection[str]) -> Schedule:

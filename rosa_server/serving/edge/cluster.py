@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from rosa_contract.config.factory import Factory
+from rosa_contract.errors import CausedError
 from rosa_server.plan.placement import Placement
 from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.edge.worker_links import SharesMemory
+
+
+class ClusterError(CausedError):
+    """The cluster does not do this."""
+
+    CAUSES: ClassVar = {"not_here": "these workers were started without a factory file that describes others"}
 
 
 class Cluster(SharesMemory, Protocol):
@@ -36,21 +43,28 @@ class Cluster(SharesMemory, Protocol):
     def hold(self, name: str, held: bool) -> None:
         """Do not start the worker of this name again when it ends, or start it again. A name is an id without life."""
 
-    def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> str:
+    def change(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> None:
+        """The next life of the worker of this name has another spec."""
+
+    def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec], waits: bool = False) -> str:
         """Start another worker beside the one of this name, with its spec changed. Returns its id.
 
-        Once it is ready the old one is not started again; if it never is, the old one stays as it was. Raises
-        `ValueError` where that is under way already.
+        Once it is ready (`waits`: once `inherit` says so) the old one is not started again; if it never is, the old one
+        stays as it was. Raises `ValueError` where that is under way already.
         """
 
+    def inherit(self, name: str) -> None:
+        """The heir that waits takes the place of this worker. Raises `ValueError` where it has ended."""
+
     def revert(self, name: str) -> None:
-        """The heir that took the place of this worker gives it back: it is not started again when it ends, and the old
-        one is. Raises `ValueError` where the old one is gone."""
+        """The heir that took the place of this worker, or waits for it, gives it up: it is not started again when it
+        ends, and the old one is. Raises `ValueError` where the old one is gone."""
 
     def add(self, placement: Placement, replicas: Collection[str]) -> list[str]:
         """Start the workers of replicas that are new. Returns their names.
 
-        Raises `CausedError` where there is no GPU for them, and `NotImplementedError` where this cluster cannot.
+        Raises `CausedError` where there is no GPU for them, or this cluster cannot; then none of them is started. A
+        cluster that has to ask first reports them as ended where there is no place.
         """
 
     def drop(self, name: str) -> None:

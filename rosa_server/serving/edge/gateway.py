@@ -86,7 +86,7 @@ class Gateway:
         self._robots = self._answers.socket
         self._worker_keys, self._absences = worker_keys, Absences()
         self._ready: dict[str, m.WorkerReady] = {}  # what each worker has announced
-        self._ended: deque[str] = deque(maxlen=MAX_WAITING)
+        self._ended: deque[tuple[str, str]] = deque(maxlen=MAX_WAITING)
         self._workers = (
             WorkerLinks(context, self._poller, cluster)
             if worker_keys is None
@@ -188,9 +188,9 @@ class Gateway:
         """Tell a worker to finish and exit."""
         self._workers.send_over_socket(worker_id, codec.encode(m.Drain()))
 
-    def ended_workers(self) -> list[str]:
-        """The workers that have ended since this was asked last."""
-        ended = list(self._ended)
+    def ended_workers(self) -> dict[str, str]:
+        """The workers that have ended since this was asked last, and why."""
+        ended = dict(self._ended)
         self._ended.clear()
         return ended
 
@@ -342,7 +342,7 @@ class Gateway:
             self._core.on_executed(now_s, worker_id, message)
             self._send()  # robots wait for these answers; what is counted can wait
             worker = self._core.pool.get(worker_id)
-            if worker is not None:
+            if worker is not None and not worker.shadows:
                 self._metrics.batch_done(worker.model, len(message.tickets), message.inference_ms)
                 if self._post is not None:
                     self._post.hub.ran(worker, len(message.tickets), message.inference_ms)
@@ -484,7 +484,7 @@ class Gateway:
         for worker_id, why in self._cluster.poll(now_s):
             self._absences.forget(worker_id)
             self._ready.pop(worker_id, None)
-            self._ended.append(worker_id)
+            self._ended.append((worker_id, why))
             self._metrics.worker_lost(worker_id)
             log.warning("worker_lost", worker=worker_id, reason=why)
             self._workers.close_shared(worker_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from rosa_contract.wire.watching import Order
 from rosa_server.plan.placement import replica_name
@@ -11,21 +11,21 @@ from rosa_server.serving.operations.order import OperationError, Site
 
 
 class Draining(Operation):
-    """Ends the workers of one server. `drained`: names of workers that are away, kept up to date here."""
+    """Ends the workers of one server."""
 
-    def __init__(self, site: Site, order: Order, now_s: float, drained: set[str]) -> None:
+    def __init__(self, site: Site, order: Order, now_s: float) -> None:
         """Raises `OperationError` where streams would be left without a worker."""
         names = site.of_server(order.target)
         super().__init__(site, order, names, now_s)
-        _check_covered(site, names, drained)
-        self._drained = drained
+        _check_covered(site, names, site.state.drained)
         for name in names:
             site.cluster.hold(name, True)
         for worker_id in site.warm(names):
             self.retirement.add(now_s, worker_id)
-        drained |= set(names)
+        site.state.drained |= set(names)
+        site.state.save()
 
-    def step(self, now_s: float, gone: Collection[str]) -> End | None:
+    def step(self, now_s: float, gone: Mapping[str, str]) -> End | None:
         self.retirement.step(now_s)
         if self.retirement:
             return None
@@ -38,7 +38,8 @@ class Draining(Operation):
         self.cancelled = True
         for name in self.names:
             self.site.cluster.hold(name, False)
-        self._drained -= self.names
+        self.site.state.drained -= self.names
+        self.site.state.save()
 
     @property
     def doing(self) -> str:
@@ -50,7 +51,7 @@ def _check_covered(site: Site, names: Collection[str], drained: Collection[str])
     left: dict[str, int] = {}
     for worker in site.core.pool:
         name = worker.worker_id.rpartition(".")[0]
-        left[worker.replica] = left.get(worker.replica, 0) + (name not in leaving and not worker.retired)
+        left[worker.replica] = left.get(worker.replica, 0) + (name not in leaving and not worker.apart)
     empty = {replica_name(name) for name in names if not left.get(replica_name(name))}
     for replica in empty:
         own = site.placement.replicas[replica]

@@ -8,6 +8,7 @@ ROLLOUT = "rollout"  # a model; the value is the path of its new weights
 CANARY = (
     "canary"  # a rollout whose first worker is compared first; the value begins with the seconds for that
 )
+SHADOW = "shadow"  # a rollout whose first worker answers copies of calls first; the value as of `CANARY`
 CANCEL = "cancel"  # whatever is at work on this target
 REMOVE = "remove"  # a robot
 ADMIT = "admit"  # a robot that was removed
@@ -19,6 +20,7 @@ ORDERS = (
     UNDRAIN,
     ROLLOUT,
     CANARY,
+    SHADOW,
     CANCEL,
     REMOVE,
     ADMIT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rosa_contract.wire.watching import Order
@@ -69,8 +69,8 @@ class Operation(ABC):
         self.cancelled = False
 
     @abstractmethod
-    def step(self, now_s: float, gone: Collection[str]) -> End | None:
-        """Go on. `gone`: workers that have ended since the last step."""
+    def step(self, now_s: float, gone: Mapping[str, str]) -> End | None:
+        """Go on. `gone`: workers that have ended since the last step, and why."""
 
     @abstractmethod
     def cancel(self, now_s: float) -> None:

@@ -7,11 +7,12 @@ retires gets nothing more, finishes what it has, and ends.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from rosa_contract.wire.watching import Order
 from rosa_server.serving.operations.draining import Draining
+from rosa_server.serving.operations.live_state import MOVED, Unfinished
 from rosa_server.serving.operations.names import (
     ADD_SLOT,
     ADMIT,
@@ -24,6 +25,7 @@ from rosa_server.serving.operations.names import (
     RESCHEDULE_DRY_RUN,
     ROLLOUT,
     SCHEDULE,
+    SHADOW,
     UNDRAIN,
 )
 from rosa_server.serving.operations.operation import End, Operation
@@ -39,27 +41,65 @@ class Operations:
     """Carries out the orders of one server."""
 
     def __init__(self, site: Site) -> None:
-        self._site = site
+        """What `site.state` has from an earlier server is gone on with as soon as every stream is served."""
+        self._site, self._state = site, site.state
         self._running: list[Operation] = []
-        self._drained: set[str] = set()  # names of workers
+        self._goes_on = False
 
-    def step(self, now_s: float, orders: Iterable[Order], lost: Iterable[str] = ()) -> None:
-        """Take new orders and go on with the others. `lost`: workers that have ended since the last step."""
-        gone = set(lost)
+    def step(self, now_s: float, orders: Iterable[Order], lost: Mapping[str, str] | None = None) -> None:
+        """Take new orders and go on with the others. `lost`: workers that have ended since the last step, and why."""
+        gone = lost or {}
+        if not self._goes_on and self._site.core.router.ready:
+            self._goes_on = True
+            self._go_on(now_s)
         for order in orders:
-            try:
-                end = self._take(now_s, order)
-            except OperationError as error:
-                self._site.say(order, "refused", cause=error.cause, reason=str(error))
-                self._site.tells.obeyed(order, error.cause, str(error))
-                continue
-            if end is not None:
-                self._end(order, end)
+            self._obey(now_s, order)
         for operation in list(self._running):
             end = operation.step(now_s, gone)
             if end is not None:
                 self._running.remove(operation)
+                self._state.end(operation.order.target)
                 self._end(operation.order, end)
+
+    def close(self) -> None:
+        """The server ends in order, and with it what is at work."""
+        for one in self._running:
+            words = "the server ends; its next start begins with its command line"
+            self._end(one.order, End("cancelled", words))
+
+    def _obey(self, now_s: float, order: Order, done: Collection[str] = ()) -> None:
+        """`done`: what an earlier server has done of it."""
+        try:
+            end = self._take(now_s, order, done)
+        except OperationError as error:
+            self._site.say(order, "refused", cause=error.cause, reason=str(error))
+            self._site.tells.obeyed(order, error.cause, str(error))
+            return
+        if end is not None:
+            self._end(order, end)
+
+    def _go_on(self, now_s: float) -> None:
+        """With what was at work when an earlier server was killed."""
+        state = self._state
+        if state.empty:
+            return
+        slots, unfinished = state.slots, state.unfinished
+        state.slots, state.unfinished, state.tries = [], [], 0
+        state.save()
+        for task in slots:
+            self._obey(now_s, Order(b"", 0, ADD_SLOT, task, "", "a restart"))
+        for one in unfinished:
+            order = Order(b"", 0, one.what, one.target, one.value, one.by)
+            if MOVED in one.done:
+                words = (
+                    "it is done: every worker had to start anyway, and the server began with the new schedule"
+                )
+                self._site.say(order, "continued", reason=words)
+                self._end(order, End("", words))
+                continue
+            done = f", {len(one.done)} workers are done" if one.done else ""
+            self._site.say(order, "continued", reason=f"it goes on after a restart{done}")
+            self._obey(now_s, order, one.done)
 
     def at_work(self, now_s: float) -> dict[str, Any]:
         """For those who watch: the operations at work, and what is kept away."""
@@ -74,9 +114,9 @@ class Operations:
             for one in self._running
         ]
         removed = sorted(self._site.core.sessions.removed)[:MAX_LISTED]
-        return {"operations": running, "drained": sorted(self._drained), "removed": removed}
+        return {"operations": running, "drained": sorted(self._state.drained), "removed": removed}
 
-    def _take(self, now_s: float, order: Order) -> End | None:
+    def _take(self, now_s: float, order: Order, done: Collection[str]) -> End | None:
         """Begin, or do at once what needs no time. Raises `OperationError`."""
         if order.what == UNDRAIN:
             return self._undrain(order)
@@ -87,14 +127,14 @@ class Operations:
             return End("", at_once(self._site, order, now_s))
         if order.what == DRAIN:
             self._check_free(order.target, self._site.of_server(order.target))
-            self._begin(Draining(self._site, order, now_s, self._drained))
+            self._begin(Draining(self._site, order, now_s))
         elif order.what in (RESCHEDULE, RESCHEDULE_DRY_RUN):
             dry_run = order.what == RESCHEDULE_DRY_RUN
             self._check_free(SCHEDULE, self._site.names())
-            self._begin(Reschedule(self._site, order, now_s, self._drained, dry_run))
-        elif order.what in (ROLLOUT, CANARY):
+            self._begin(Reschedule(self._site, order, now_s, dry_run), keep=not dry_run)
+        elif order.what in (ROLLOUT, CANARY, SHADOW):
             self._check_free(order.target, self._site.of_model(order.target))
-            self._begin(Rollout(self._site, order, now_s, self._drained, order.what == CANARY))
+            self._begin(Rollout(self._site, order, now_s, done), done, keep=True)
         else:
             raise OperationError("unknown_order", f"{order.what!r}: expected {', '.join(ORDERS)}")
         return None
@@ -105,18 +145,22 @@ class Operations:
                 words = f"{target}: `{one.order.what} {one.order.target}` by {one.order.by} is at work on it"
                 raise OperationError("busy", words)
 
-    def _begin(self, operation: Operation) -> None:
-        names = sorted(operation.names)
-        self._site.say(operation.order, "begun", f"begun with {', '.join(names)}", workers=names)
+    def _begin(self, operation: Operation, done: Collection[str] = (), keep: bool = False) -> None:
+        """`keep`: another server goes on with it if this one is killed."""
+        names, order = sorted(operation.names), operation.order
+        self._site.say(order, "begun", f"begun with {', '.join(names)}", workers=names)
+        if keep:
+            self._state.begin(Unfinished(order.what, order.target, order.value, order.by, list(done)))
         self._running.append(operation)
 
     def _undrain(self, order: Order) -> End:
         names = self._site.of_server(order.target)
-        if not self._drained & set(names):
+        if not self._state.drained & set(names):
             raise OperationError("not_drained", f"{order.target} is not drained")
         for name in names:
             self._site.cluster.hold(name, False)
-        self._drained -= set(names)
+        self._state.drained -= set(names)
+        self._state.save()
         return End("", f"{', '.join(names)} start again")
 
     def _cancel(self, now_s: float, order: Order) -> End:
@@ -127,6 +171,7 @@ class Operations:
             raise OperationError("nothing_at_work", words)
         for one in found:
             one.cancel(now_s)
+            self._state.end(one.order.target)
         return End("", f"{', '.join(one.order.what for one in found)} of {order.target} is cancelled")
 
     def _end(self, order: Order, end: End) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from rosa_contract.errors import CausedError
@@ -14,6 +14,7 @@ from rosa_server.serving.base import log
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.edge.cluster import Cluster
+from rosa_server.serving.operations.live_state import LiveState
 from rosa_server.serving.operations.names import ORDERS
 
 
@@ -35,7 +36,6 @@ class OperationError(CausedError):
         "nothing_at_work": "no operation of this name is at work",
         "not_removed": "nobody has removed a robot of this name",
         "no_slots": "there is no schedule: any robot may come, and there is nothing to change",
-        "not_here": "this cluster cannot start further workers",
         "not_admitted": "no server has room for one more robot",
         "too_many": "so many robots were removed that no more are remembered",
     }
@@ -67,6 +67,7 @@ class Site:
     count: Callable[[str], None]
     tells: Tells
     planner: Planner | None = None  # none: there is no schedule
+    state: LiveState = field(default_factory=LiveState)  # what outlives the server
 
     def say(self, order: Order, step: str, words: str = "", **fields: Any) -> None:
         """The audit line of a step, its count, and a line for whoever gave the order."""

@@ -8,12 +8,13 @@ before where no stream has moved yet, else midway, and from there it can be orde
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 
 from rosa_contract.errors import CausedError, ConfigError, ContractError
 from rosa_contract.wire.watching import Order
 from rosa_server.plan.admission import NoAdmission
 from rosa_server.plan.change import Change, Stage
+from rosa_server.serving.operations.live_state import MOVED
 from rosa_server.serving.operations.operation import End, Operation
 from rosa_server.serving.operations.order import OperationError, Site
 
@@ -48,16 +49,14 @@ class Reschedule(Operation):
 
     exclusive = True
 
-    def __init__(
-        self, site: Site, order: Order, now_s: float, drained: Collection[str], dry_run: bool
-    ) -> None:
+    def __init__(self, site: Site, order: Order, now_s: float, dry_run: bool) -> None:
         """Raises `OperationError`."""
         if site.planner is None:
             raise OperationError(
                 "no_slots", "the server runs without a schedule; see `rosa serve --schedule`"
             )
-        if drained:
-            words = f"{', '.join(sorted(drained))} is drained; `rosa undrain` gives it back first"
+        if site.state.drained:
+            words = f"{', '.join(sorted(site.state.drained))} is drained; `rosa undrain` gives it back first"
             raise OperationError("busy", words)
         super().__init__(site, order, site.names(), now_s)
         router = site.core.router
@@ -90,7 +89,7 @@ class Reschedule(Operation):
         """At the end of the stage that is at work, or at once while that loads a model."""
         self.cancelled = True
 
-    def step(self, now_s: float, gone: Collection[str]) -> End | None:
+    def step(self, now_s: float, gone: Mapping[str, str]) -> End | None:
         self.retirement.step(now_s)
         if self._change is None:
             return self._look_at_plan()
@@ -105,6 +104,7 @@ class Reschedule(Operation):
             return None
         if self._done == len(self._change.stages):
             self._planner.reached(self._stage, self._change.admission)
+            self._keep(self._change)
             self.site.tells.rescheduled(self._change.about)
             return End("", self._change.words)
         if self.cancelled:
@@ -136,9 +136,8 @@ class Reschedule(Operation):
             try:
                 # As the core holds it: the workers are told its epoch.
                 self._names = self.site.cluster.add(self.site.core.router.placement, stage.starts)
-            except (CausedError, NotImplementedError) as error:
-                cause = error.cause if isinstance(error, CausedError) else "not_here"
-                return self._back(now_s, cause, str(error))
+            except CausedError as error:
+                return self._back(now_s, error.cause, str(error))
             self._added |= dict.fromkeys(self._names)
             self._starts = list(stage.starts)
             self.site.say(self.order, "started", f"{self._place}: {stage.words}", workers=self._names)
@@ -157,12 +156,14 @@ class Reschedule(Operation):
         assert self._change is not None
         return f"{self._done + 1} of {len(self._change.stages)}"
 
-    def _look_at_starts(self, now_s: float, gone: Collection[str]) -> End | None:
+    def _look_at_starts(self, now_s: float, gone: Mapping[str, str]) -> End | None:
         ended = [one for one in gone if one.rpartition(".")[0] in self._names]
         if self.cancelled:
             return self._back(now_s, "cancelled", "it was cancelled")
         if ended or now_s > self._stage_s + WARMS_S:
-            words = f"{ended[0]} ended before it was warm" if ended else "it was not warm in time"
+            words = "it was not warm in time"
+            if ended:
+                words = f"{ended[0]} ended before it was warm ({gone[ended[0]]})"
             return self._back(now_s, "not_warm", f"{self._stage.words}: {words}; the server's log says why")
         if all(self.site.core.pool.serves(replica) for replica in self._starts):
             self._starts, self._names = [], []
@@ -172,9 +173,20 @@ class Reschedule(Operation):
     def _adopt(self, now_s: float) -> None:
         """What the stage asks for has happened: its placement holds from now on."""
         self._names = []
-        self._moved |= self._stage.moves
+        if self._stage.moves and not self._moved and self._change is not None:
+            self._moved = True
+            self._keep(self._change)
         self._hold(now_s, self._stage)
         self._reached()
+
+    def _keep(self, change: Change) -> None:
+        """From now on a restart begins with the new schedule."""
+        state = self.site.state
+        state.schedule, state.schedule_file = dict(change.schedule), self.order.value
+        unfinished = state.of(self.order.target)
+        if unfinished is not None:
+            unfinished.done = [MOVED]
+        state.save()
 
     def _hold(self, now_s: float, stage: Stage) -> None:
         assert self._change is not None

@@ -25,6 +25,8 @@ def remove(site: Site, order: Order, now_s: float) -> str:
     site.core.remove(
         now_s, robot, f"{order.by} has removed this robot; `rosa admit {robot}` lets it come back"
     )
+    site.state.removed = dict(sessions.removed)
+    site.state.save()
     return f"{robot} is out{slot}; it is refused until `rosa admit {robot}`"
 
 
@@ -36,6 +38,8 @@ def admit(site: Site, order: Order, now_s: float) -> str:
         words = f"robot {order.target!r} was not removed{nearest(order.target, removed)}{there}"
         raise OperationError("not_removed", words)
     del removed[order.target]
+    site.state.removed = dict(removed)
+    site.state.save()
     return f"{order.target} may come back"
 
 
@@ -53,4 +57,7 @@ def add_slot(site: Site, order: Order, now_s: float) -> str:
         raise OperationError("no_slots", str(error)) from None
     if isinstance(answer, Refused):
         raise OperationError("not_admitted", f"{answer.reason} ({answer.cause})")
+    if not dry_run:
+        site.state.slots.append(task)
+        site.state.save()
     return f"{'this would follow: ' if dry_run else ''}{answer.reason}"

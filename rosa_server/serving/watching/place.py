@@ -16,7 +16,7 @@ from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.errors import CausedError
 
 AUTO = "auto"
-SUFFIX = ".watch"
+SUFFIX, STATE_SUFFIX = ".watch", ".state"
 LEFT_AFTER_S = 60.0  # a socket file of this age on which nobody listens was left by a gateway that was killed
 
 
@@ -56,6 +56,19 @@ def watch_endpoint(setting: str, robots_endpoint: str, folder: Path | None = Non
         raise WatchError("bad_endpoint", f"gateway.watch: {problem}")
     _make_private(path.parent)
     return f"ipc://{path}"
+
+
+def state_path(setting: str, robots_endpoint: str, folder: Path | None = None) -> Path | None:
+    """The file that `gateway.state` means; none where it is off, or where `AUTO` cannot tell one gateway from another.
+
+    Raises `WatchError` where its folder is not private.
+    """
+    name = socket_name(robots_endpoint)
+    if not setting or (setting == AUTO and (name == "0" or "*" in robots_endpoint)):
+        return None
+    path = (folder or default_folder()) / f"{name}{STATE_SUFFIX}" if setting == AUTO else Path(setting)
+    _make_private(path.parent)
+    return path
 
 
 def socket_name(robots_endpoint: str) -> str:

@@ -50,7 +50,10 @@ def asking(one: Robot, **asks: Any) -> Iterator[Asking]:
         made.stop()
 
 
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
 def rosa(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "rosa_server.cli", *words]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE_S, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE_S, env=environment())

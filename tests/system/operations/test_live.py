@@ -35,6 +35,7 @@ def server(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     (tmp_path / "damaged").write_text("no number")
     (tmp_path / "endless").write_text("never")
     (tmp_path / "worse").write_text("-1")
+    (tmp_path / "same").write_text("1.0")
     options = {"weights": str(tmp_path / "one")}
     with serving(tmp_path, backend=BACKEND, options=options, workers=2) as made:
         yield made
@@ -141,6 +142,48 @@ def test_weights_that_fail_are_found_by_a_canary_and_the_old_ones_serve_on(
         assert {answer.status for answer in asks.answers} <= {m.OK, m.FAILED}
     assert len(server.workers()) == 2
     assert [line["step"] for line in server.events("operation")][-1] == "failed"
+
+
+def test_weights_that_do_as_well_are_promoted_by_a_canary(server: Server, tmp_path: Path) -> None:
+    """Nothing depends on how fast anything is: no call has a deadline that could pass, and any run time is allowed."""
+    with robot(server) as one, robot(server, "r2") as two:
+        one.join()
+        two.join()
+        while len(server.events("worker_ready")) < 2:
+            one.hello()
+        with asking(one) as asks, asking(two) as others:
+            told = rosa("rollout", "policy", str(tmp_path / "two"), "--canary", "2", "--slower", "1000")
+            assert told.returncode == 0, told
+            assert "does as well" in told.stderr
+            before = len(asks.answers)
+            while len(asks.answers) < before + 5 and asks.failed is None:
+                time.sleep(0.01)
+        assert numbers(asks.answers) | numbers(others.answers) == {1.0, 2.0}
+        assert numbers(asks.answers[before + 1 :]) == {2.0}
+    steps = [line["step"] for line in server.events("operation")]
+    assert "promoted" in steps and steps[-1] == "done" and len(server.workers()) == 2
+
+
+def test_in_the_shadow_other_weights_are_found_and_equal_ones_promoted_and_no_robot_hears_of_it(
+    server: Server, tmp_path: Path
+) -> None:
+    with robot(server) as one:
+        one.join()
+        while len(server.events("worker_ready")) < 2:
+            one.hello()
+        shadow = ("--shadow", "2", "--share", "0.5", "--slower", "1000")
+        with asking(one) as asks:
+            told = rosa("rollout", "policy", str(tmp_path / "two"), *shadow)
+            assert told.returncode == 2 and "actions differ" in told.stderr and "(worse)" in told.stderr, told
+            assert "answers copies for 2 s" in told.stderr
+            assert len(server.workers()) == 2
+            told = rosa("rollout", "policy", str(tmp_path / "same"), *shadow)
+            assert told.returncode == 0 and "distance of" in told.stderr, told
+        assert numbers(asks.answers) == {1.0}, "every answer is of the old weights, or of equal ones"
+    ready = [line["worker"] for line in server.events("worker_ready")]
+    assert len(ready) == 2 + 1 + 2 and len(server.workers()) == 2
+    steps = [line["step"] for line in server.events("operation")]
+    assert "reverted" in steps and "promoted" in steps and steps[-1] == "done"
 
 
 def test_without_a_server_the_commands_say_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,7 @@ from rosa_server.serving.core.sessions.router import Router
 from rosa_server.serving.core.sessions.session import Session, Sessions
 from rosa_server.serving.core.workers.epochs import OLD_EPOCH, Epochs
 from rosa_server.serving.core.workers.pool import WorkerPool
+from rosa_server.serving.core.workers.shadowing import Shadow
 from rosa_server.serving.core.workers.sharing import sharing
 
 SWEEP_EVERY_S = 0.5
@@ -322,6 +323,7 @@ class ServingCore:
         placed = self.router.placement.replicas[replica]
         queue = self.router.failover.feeds_from(replica)
         together = min(placed.at_once or 1, ready.at_once)
+        shadow = self._dispatcher.shadows.get(ready.worker_id)
         worker = self.pool.add(
             ready,
             replica,
@@ -329,8 +331,12 @@ class ServingCore:
             min(cap, ready.max_batch),
             together,
             placed.link_ms / 1000,
-            self._dispatcher.gpu_of(placed),
+            self._dispatcher.gpu_of(placed) if shadow is None else None,
+            shadow is not None,
         )
+        if shadow is not None:
+            shadow.ready = ready
+            return
         planned = placed.batch
         if planned is not None and worker.max_batch < planned:
             fields = {"worker": worker.worker_id, "planned": planned, "takes": worker.max_batch}
@@ -353,7 +359,9 @@ class ServingCore:
                 now_s, worker_id, f"answered batch {done.batch_id}, which it was not given"
             )
             return
-        for call, decode_ms in zip(batch.calls if batch is not None else (), done.decode_ms, strict=False):
+        if batch is None or batch.copies:
+            return
+        for call, decode_ms in zip(batch.calls, done.decode_ms, strict=False):
             if decode_ms and self._decoding.charge(now_s, call.robot_id, decode_ms / 1000):
                 self._do(Note("decoding_over_share", {"robot": call.robot_id, "model": call.model}))
 
@@ -376,6 +384,28 @@ class ServingCore:
             moves = self.router.lost(worker.replica)
             self._rerouting.streams_moved(now_s, moves, f"{worker.replica} retires: {why}")
         self._dispatcher.lanes[worker.queue].wake(now_s)
+
+    def shadow(self, worker_id: str, model: str, share: float) -> Shadow:
+        """A worker that will get warm is given nothing but copies of this share of the robots' calls."""
+        made = self._dispatcher.shadows[worker_id] = Shadow(worker_id, model, share)
+        return made
+
+    def unshadow(self, worker_id: str) -> None:
+        """No more copies for this worker, which is about to end."""
+        self._dispatcher.shadows.pop(worker_id, None)
+
+    def enlist(self, now_s: float, worker_id: str) -> bool:
+        """A worker in the shadow takes calls like every other one from now on. False while it still runs copies, of
+        which it gets no more."""
+        shadow, worker = self._dispatcher.shadows[worker_id], self.pool.get(worker_id)
+        shadow.closed = True
+        if worker is not None and worker.batches:
+            return False
+        self.unshadow(worker_id)
+        if worker is not None and shadow.ready is not None:
+            self.pool.remove(worker_id)
+            self.on_ready(now_s, shadow.ready)
+        return True
 
     def on_lost(self, now_s: float, worker_id: str, why: str) -> None:
         """A worker is gone. When a replica has none left, its streams move to a standby, if the schedule has one."""
@@ -445,7 +475,7 @@ class ServingCore:
 
     def warm_workers(self) -> dict[str, int]:
         """How many warm workers each replica has, also where it has none."""
-        count = Counter(worker.replica for worker in self.pool)
+        count = Counter(worker.replica for worker in self.pool if not worker.shadows)
         return {replica: count[replica] for replica in self.router.placement.replicas}
 
     def health(self) -> m.HealthReport:

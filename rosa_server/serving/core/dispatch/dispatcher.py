@@ -5,6 +5,7 @@ Who may call, and which queue a call belongs to, is decided elsewhere (`core.py`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from rosa_server.serving.core.queueing.order import EarliestDeadline
 from rosa_server.serving.core.queueing.ranking import Ranking
 from rosa_server.serving.core.rates.permits import Key, Permit
 from rosa_server.serving.core.workers.pool import WorkerPool
+from rosa_server.serving.core.workers.shadowing import Shadow
 from rosa_server.serving.core.workers.worker_state import Batch, SharedGpu, WorkerState
 
 SAYS_HOW_FULL = (
@@ -47,6 +49,7 @@ class Dispatcher:
         self._gpus: dict[str, Turns] = {}  # server -> whose models take turns
         self._turns: dict[str, Turns] = {}  # by queue
         self._queue_limit = queue_limit
+        self.shadows: dict[str, Shadow] = {}  # by worker id
         replicas = list(replicas)
         # Any lane may get workers of the cloud, as streams move between replicas.
         self._kind = CloudLane if any(replica.link_ms for replica in replicas) else Lane
@@ -157,9 +160,34 @@ class Dispatcher:
             for worker, batch in given:
                 where = (batch.buffer, worker.credits)
                 self._out.append(Dispatch(worker.worker_id, batch.batch_id, *where, batch.calls, batch.size))
+                self._copied(worker, batch)
             for connection, component in permits:
                 self._out.append(Say(connection, m.Permit(component)))
-        return self._agenda.next_s()
+        due_s = [self._feed_shadow(now_s, shadow) for shadow in self.shadows.values()]
+        return min([self._agenda.next_s(), *due_s])
+
+    def _copied(self, worker: WorkerState, batch: Batch) -> None:
+        for shadow in self.shadows.values():
+            heir = self.pool.get(shadow.worker_id)
+            if heir is not None and not heir.retired and worker.model == shadow.model:
+                shadow.given(batch.calls, heir.largest)
+
+    def _feed_shadow(self, now_s: float, shadow: Shadow) -> float:
+        """Give it copies where nobody else has anything to do there. Returns when to look again, in seconds."""
+        worker = self.pool.get(shadow.worker_id)
+        if worker is None or worker.retired or shadow.closed:
+            return math.inf
+        beside = self.pool.beside(worker)
+        busy = any(one.batches or (one.gpu is not None and one.gpu.busy) for one in beside)
+        free = not worker.batches and not busy and not len(self.lanes[worker.queue].queue)
+        calls = shadow.next(now_s, free, self.ledger.new_ticket)
+        if calls:
+            profile = self.lanes[worker.queue].batcher.profile
+            service_s = profile.service_s(len(calls)) if profile.known else None
+            batch = self.pool.give(worker, calls, now_s, service_s, copies=True)
+            where = (batch.buffer, worker.credits)
+            self._out.append(Dispatch(worker.worker_id, batch.batch_id, *where, batch.calls, batch.size))
+        return shadow.due_s
 
     def _may_run(self, now_s: float, lane: Lane) -> bool:
         """Whether the workers of a lane may be given something; what has expired ends before."""
@@ -186,6 +214,10 @@ class Dispatcher:
             return False
         self.pool.finish(worker, done.batch_id, now_s, sum(done.decode_ms) / 1000)
         worker.counts = done.counts or worker.counts
+        if batch.copies:
+            if worker_id in self.shadows:
+                self.shadows[worker_id].ran(now_s, batch, done)
+            return True
         self._freed(now_s, worker.queue)
         good = []
         for call, (cause, reason), output in zip(batch.calls, done.errors, done.outputs, strict=True):
@@ -203,6 +235,9 @@ class Dispatcher:
                 self.lanes[batch.queue].ran(now_s, worker, size, took_ms)
             for call, well in zip(batch.calls, good, strict=True):
                 self.ranking.executed(now_s, call, took_ms / 1000, well, size)
+            for shadow in self.shadows.values():
+                for call, (cause, _), output in zip(batch.calls, done.errors, done.outputs, strict=True):
+                    shadow.answered(now_s, call, cause, output, took_ms)
         self._came_back.clear()
 
     def recover(self, now_s: float, worker: WorkerState, why: str) -> None:

@@ -33,7 +33,7 @@ class Rerouting:
         pool = self._dispatcher.pool
         for worker in pool:
             queue = self._router.failover.feeds_from(worker.replica)
-            if queue != worker.queue and not worker.retired:
+            if queue != worker.queue and not worker.apart:
                 pool.feed_from(worker, queue)
                 self._dispatcher.lanes[queue].wake(now_s)
         self._update_batching()

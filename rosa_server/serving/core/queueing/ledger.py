@@ -78,8 +78,7 @@ class Ledger:
     ) -> Call:
         """Accept a request whose deadline is `budget_ms` from now, and which belongs to `queue`."""
         deadline_s = now_s + budget_ms / 1000
-        ticket = self._next
-        self._next += 1
+        ticket = self.new_ticket()
         times = (now_s, deadline_s)
         call = Call(
             ticket, connection, robot_id, component, model, request_id, *times, frames, deadline_s, queue
@@ -87,6 +86,11 @@ class Ledger:
         self._open[ticket] = call
         self._of.setdefault(connection, {})[ticket] = call
         return call
+
+    def new_ticket(self) -> int:
+        """A number that no other call has; of a copy, which never is open."""
+        self._next += 1
+        return self._next - 1
 
     def is_open(self, ticket: int) -> bool:
         return ticket in self._open

@@ -1,15 +1,33 @@
-"""Whether new weights do as well as the old ones: what both workers have answered in the same time, and a rule.
+"""Whether new weights do as well as the old ones: what both have answered, and a rule.
 
-Pure. Both take calls from one queue, so that both see the same robots, load and network.
+Pure. A canary and the old worker take calls from one queue, so that both see the same robots, load and network. A
+shadow answers copies of calls, and its answers can be laid beside those that the robots got.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rosa_contract.wire.messages import Output
 
 MIN_ANSWERS = 20  # of each; fewer say nothing
-MORE_FAILED, MORE_LATE = 0.02, 0.05  # shares of its answers that the new one may have more
-SLOWER, SLOWER_MS = 1.5, 5.0  # a call may run so many times as long, and so much more
+MIN_SPREAD = 1e-3  # of an action's own unit: a joint that holds still counts as if it moved so much
+MAX_ARRAYS = 8  # by name
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much worse, and how different, new weights may be."""
+
+    failed: float = 0.02  # share of its answers that may fail beyond the old one's
+    late: float = 0.05  # the same for answers that come too late
+    slower: float = 1.5  # a call may run so many times as long ...
+    slower_ms: float = 5.0  # ... and so much more
+    distance: float = 0.5  # of actions, as a part of their spread
+    verdicts: float = 0.05  # share that may differ
 
 
 @dataclass(slots=True)
@@ -34,15 +52,100 @@ class WorkerTally:
         return f"{self.answers} answers, {self.failed} failed, {self.late} late, {mean_ms:.1f} ms each"
 
 
-def worse(new: WorkerTally, old: WorkerTally) -> str:
+@dataclass(slots=True)
+class _Sums:
+    """Of one array of actions, by column."""
+
+    steps: int
+    old: np.ndarray
+    squares: np.ndarray
+    apart: np.ndarray  # squares of the differences
+
+
+@dataclass(slots=True)
+class Likeness:
+    """How far the answers of new weights are from those of the old ones to the same calls."""
+
+    actions: int = 0  # answers with actions
+    verdicts: int = 0  # answers with a verdict
+    other_verdicts: int = 0
+    _sums: dict[str, _Sums] = field(default_factory=dict)
+
+    def compare(self, old: Output, new: Output) -> None:
+        """Raises `ValueError` where the new one has other arrays, or arrays of another shape."""
+        shapes = [{name: array.shape for name, array in one.arrays.items()} for one in (old, new)]
+        if shapes[0] != shapes[1] or len(shapes[0]) > MAX_ARRAYS:
+            raise ValueError(f"expected arrays {shapes[0]}, got {shapes[1]}")
+        self.actions += bool(shapes[0])
+        for name, array in old.arrays.items():
+            self._add(name, _rows(array), _rows(new.arrays[name]))
+        if old.verdict:
+            self.verdicts += 1
+            self.other_verdicts += old.verdict != new.verdict
+
+    def _add(self, name: str, old: np.ndarray, new: np.ndarray) -> None:
+        """Rows: (steps, columns)."""
+        sums = self._sums.get(name)
+        if sums is None:
+            zero = np.zeros(old.shape[1])
+            sums = self._sums[name] = _Sums(0, zero, zero.copy(), zero.copy())
+        if sums.old.shape != old.shape[1:]:
+            raise ValueError(f"{name} has {old.shape[1]} columns, and had {sums.old.shape[0]}")
+        sums.steps += len(old)
+        sums.old += old.sum(0)
+        sums.squares += (old * old).sum(0)
+        sums.apart += ((new - old) ** 2).sum(0)
+
+    @property
+    def distance(self) -> float:
+        """Root mean square of (new - old), each column as a part of the standard deviation of the old actions in it:
+        0: equal; 1.4: as far apart as two actions at random. The farthest of the arrays."""
+        return max((_distance(one) for one in self._sums.values()), default=0.0)
+
+    def __str__(self) -> str:
+        said = []
+        if self.actions:
+            said.append(f"distance of {self.actions} actions {self.distance:.3f} of their spread")
+        if self.verdicts:
+            said.append(f"{self.other_verdicts} of {self.verdicts} verdicts differ")
+        return ", ".join(said) or "nothing to lay side by side"
+
+
+def _rows(array: np.ndarray) -> np.ndarray:
+    """(steps, columns), float64."""
+    array = np.asarray(array, np.float64)
+    return array.reshape(len(array), -1) if array.ndim > 1 else array.reshape(1, -1)
+
+
+def _distance(sums: _Sums) -> float:
+    if not sums.steps or not len(sums.old):
+        return 0.0
+    mean = sums.old / sums.steps
+    variance = np.maximum(sums.squares / sums.steps - mean * mean, MIN_SPREAD**2)
+    return math.sqrt(float(np.mean(sums.apart / sums.steps / variance)))
+
+
+DEFAULT = Limits()
+
+
+def worse(new: WorkerTally, old: WorkerTally, limits: Limits = DEFAULT) -> str:
     """Why the new weights are not taken over; empty where they are as good."""
     both = f"new: {new}; old: {old}"
     if new.answers < MIN_ANSWERS or old.answers < MIN_ANSWERS:
         return f"fewer than {MIN_ANSWERS} answers to compare ({both})"
-    if new.failed / new.answers > old.failed / old.answers + MORE_FAILED:
+    if new.failed / new.answers > old.failed / old.answers + limits.failed:
         return f"more calls fail ({both})"
-    if new.late / new.answers > old.late / old.answers + MORE_LATE:
+    if new.late / new.answers > old.late / old.answers + limits.late:
         return f"more answers are late ({both})"
-    if new.run_ms / new.answers > SLOWER * old.run_ms / old.answers + SLOWER_MS:
+    if new.run_ms / new.answers > limits.slower * old.run_ms / old.answers + limits.slower_ms:
         return f"calls take longer ({both})"
+    return ""
+
+
+def unlike(likeness: Likeness, limits: Limits) -> str:
+    """Why the new weights act too differently; empty where they do not."""
+    if likeness.distance > limits.distance:
+        return f"actions differ by {likeness.distance:.3f} of their spread, over {limits.distance:g}"
+    if likeness.other_verdicts > limits.verdicts * likeness.verdicts:
+        return f"{likeness.other_verdicts} of {likeness.verdicts} verdicts differ"
     return ""

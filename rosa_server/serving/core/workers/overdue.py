@@ -24,7 +24,7 @@ def overdue(pool: WorkerPool, covered: Callable[[str], bool], now_s: float) -> l
 
 
 def _late(worker: WorkerState, now_s: float) -> bool:
-    if worker.at_once > 1 or worker.retired or not worker.batches:
+    if worker.at_once > 1 or worker.apart or not worker.batches:
         return False
     oldest = next(iter(worker.batches.values()))
     return now_s - oldest.expected_end_s > max(GRACE_S, TIMES * oldest.service_s)

@@ -126,6 +126,7 @@ class WorkerPool:
         self._workers: dict[str, WorkerState] = {}
         self._of_queue: dict[str, _OfQueue] = {}
         self._gathering = Gathering()
+        self._in_turn: set[str] = set()  # queues whose idle workers take their calls in turn
         self._next_batch = self._next_order = 0
 
     def __iter__(self) -> Iterator[WorkerState]:
@@ -148,15 +149,17 @@ class WorkerPool:
         at_once: int = 1,
         link_s: float = 0.0,
         gpu: SharedGpu | None = None,
+        shadows: bool = False,
     ) -> WorkerState:
-        """`gpu`: the one that it shares with workers of other models."""
+        """`gpu`: the one that it shares with workers of other models. `shadows`: it stays out of every queue."""
         kind = ContinuousState if at_once > 1 else WorkerState
         worker = kind(ready.worker_id, ready.model, replica, queue, max_batch, at_once, link_s, gpu)
         if gpu is not None:
             gpu.workers.append(worker)
-        worker.shares, worker.epoch = ready.shares, ready.epoch
+        worker.shares, worker.epoch, worker.shadows = ready.shares, ready.epoch, shadows
         self._workers[ready.worker_id] = worker
-        self._join(worker, queue)
+        if not shadows:
+            self._join(worker, queue)
         return worker
 
     def _join(self, worker: WorkerState, queue: str) -> None:
@@ -173,6 +176,10 @@ class WorkerPool:
         group.away -= worker.link_s > 0
         group.take(worker)
 
+    def in_turn(self, queue: str, wanted: bool) -> None:
+        """Idle workers of a queue take its calls in turn, so that each gets some, or the first one of them."""
+        (self._in_turn.add if wanted else self._in_turn.discard)(queue)
+
     def feed_from(self, worker: WorkerState, queue: str) -> None:
         """A worker takes its calls from another queue from now on; what it runs it finishes."""
         self._part(worker)
@@ -180,7 +187,7 @@ class WorkerPool:
 
     def remove(self, worker_id: str) -> WorkerState | None:
         worker = self._workers.pop(worker_id, None)
-        if worker is not None and not worker.retired:
+        if worker is not None and not worker.apart:
             self._part(worker)
         if worker is not None:
             self._gathering.forget(worker_id)
@@ -190,7 +197,8 @@ class WorkerPool:
 
     def retire(self, worker: WorkerState) -> None:
         """It is given nothing more; what it runs it finishes."""
-        self._part(worker)
+        if not worker.apart:
+            self._part(worker)
         self._gathering.forget(worker.worker_id)
         worker.retired = True
 
@@ -200,7 +208,7 @@ class WorkerPool:
 
     def serves(self, replica: str) -> bool:
         """Whether a replica has a warm worker of its own."""
-        return any(one.replica == replica and not one.retired for one in self._workers.values())
+        return any(one.replica == replica and not one.apart for one in self._workers.values())
 
     def edge(self, queue: str) -> Sequence[WorkerState]:
         """The workers of a queue that are no link away."""
@@ -247,7 +255,19 @@ class WorkerPool:
             return worker
         return known if known.free_at_s(now_s) == now_s and len(calls) <= known.largest else worker
 
-    def give(self, worker: WorkerState, calls: list[Call], now_s: float, service_s: float | None) -> Batch:
+    def beside(self, worker: WorkerState) -> list[WorkerState]:
+        """The others of its name: whose place it may take."""
+        name = worker.worker_id.rpartition(".")[0]
+        return [one for one in self if one is not worker and one.worker_id.rpartition(".")[0] == name]
+
+    def give(
+        self,
+        worker: WorkerState,
+        calls: list[Call],
+        now_s: float,
+        service_s: float | None,
+        copies: bool = False,
+    ) -> Batch:
         """Book a batch on a worker. With an unknown `service_s` nothing is sent ahead before it ends.
 
         Raises `RuntimeError` beyond the worker's credits or for another model's calls.
@@ -270,14 +290,21 @@ class WorkerPool:
         hang_s = now_s + (service_s or 0.0) + patience_s
         size = len(worker.batches) + 1 if together else len(calls)
         buffer = heappop(worker.free)
-        batch = Batch(self._next_batch, calls, worker.queue, size, run_s, start_s + run_s, hang_s, buffer)
+        batch = Batch(
+            self._next_batch, calls, worker.queue, size, run_s, start_s + run_s, hang_s, buffer, copies
+        )
         self._next_batch += 1
-        group = self._of_queue[worker.queue]
-        group.take(worker)
+        group = None if worker.apart else self._of_queue[worker.queue]
+        if group is not None:
+            group.take(worker)
+            if worker.queue in self._in_turn:
+                self._next_order += 1
+                worker.order = self._next_order
         worker.batches[batch.batch_id] = batch
         worker.held += len(calls)
-        group.put(worker)
-        if worker.shares:
+        if group is not None:
+            group.put(worker)
+        if worker.shares and group is not None:
             self._gathering.given(worker.worker_id, calls)
         for call in calls:
             call.dispatched_s, call.worker_id = now_s, worker.worker_id
@@ -286,8 +313,10 @@ class WorkerPool:
 
     def finish(self, worker: WorkerState, batch_id: int, now_s: float, decode_s: float = 0.0) -> None:
         """A batch has ended; its pictures took `decode_s`. The next one begins only now: its end is corrected."""
-        if worker.retired:
-            worker.held -= len(worker.batches.pop(batch_id).calls)
+        if worker.apart:
+            batch = worker.batches.pop(batch_id)
+            worker.held -= len(batch.calls)
+            heappush(worker.free, batch.buffer)
             return
         group = self._of_queue[worker.queue]
         group.take(worker)

@@ -26,6 +26,7 @@ class Batch:
     expected_end_s: float
     hang_s: float
     buffer: int  # which of the worker's buffers it uses, one for each credit
+    copies: bool = False  # of calls that are answered by others
 
 
 @dataclass(eq=False, slots=True)
@@ -63,6 +64,7 @@ class WorkerState:
     counts: Mapping[str, int] = field(default_factory=dict)  # what its engine has done, as it last said
     held: int = 0  # calls
     retired: bool = False  # it is given nothing more; what it runs it finishes
+    shadows: bool = False  # it is given copies of calls only, see shadowing.py
     epoch: int = 0  # of the schedule that it was started for
     decode_s: float = 0.0  # CPU time of the pictures of one batch, as it last told
     # Batches that it may hold, and which of its buffers are free: a heap, so the lowest is next.
@@ -74,6 +76,11 @@ class WorkerState:
         if self.gpu is not None:
             self.credits = 1  # what it would hold besides would run in another model's turn
         self.free = list(range(self.credits))
+
+    @property
+    def apart(self) -> bool:
+        """Whether it takes nothing from any queue."""
+        return self.retired or self.shadows
 
     @property
     def one_by_one(self) -> bool:

@@ -116,6 +116,54 @@ def test_a_model_that_breaks_again_and_again_is_started_ever_later() -> None:
     assert backoff.ended(now_s, now_s + CALM_AFTER_BROKEN_S, broken=True) == now_s + CALM_AFTER_BROKEN_S
 
 
+def test_a_worker_that_ends_while_its_heir_starts_gets_an_id_that_nobody_has() -> None:
+    workers = roster()
+    (old,) = workers
+    old.begin()
+    workers.bequeath("policy/0", lambda spec: spec)
+    heir = workers[-1]
+    old.ended(-9, 1.0)
+    workers.settle(old)
+    assert (old.begin(), heir.begin()) == ("policy/0.3", "policy/0.2")
+
+
+def test_an_heir_that_waits_takes_the_place_when_it_is_told_to() -> None:
+    workers = roster()
+    (old,) = workers
+    old.begin()
+    with pytest.raises(ValueError, match="ended meanwhile"):
+        workers.inherit("policy/0")
+    workers.bequeath("policy/0", lambda spec: spec, waits=True)
+    heir = workers[-1]
+    heir.begin()
+    workers.is_ready("policy/0.2", 1.0)
+    assert not old.held, "it is started again where it ends"
+    workers.inherit("policy/0")
+    assert old.held and not heir.held
+
+
+@pytest.mark.parametrize("given_up", [False, True])
+def test_an_heir_that_waits_leaves_the_old_worker_as_it_is_when_it_ends(given_up: bool) -> None:
+    workers = roster()
+    (old,) = workers
+    old.begin()
+    workers.bequeath("policy/0", lambda spec: spec, waits=True)
+    heir = workers[-1]
+    heir.begin()
+    workers.is_ready("policy/0.2", 1.0)
+    if given_up:
+        assert workers.revert("policy/0") is heir and heir.held
+    heir.ended(0, 2.0)
+    workers.settle(heir)
+    assert workers == [old] and not old.held and old.begin() == "policy/0.3"
+
+
+def test_the_next_life_may_have_another_spec() -> None:
+    workers = roster()
+    workers.change("policy/0", lambda spec: replace(spec, options={"weights": "/new"}))
+    assert workers[0].spec.options == {"weights": "/new"}
+
+
 def test_an_heir_gives_its_place_back_and_ends_for_good() -> None:
     workers = roster()
     (old,) = workers

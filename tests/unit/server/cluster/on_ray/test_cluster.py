@@ -14,12 +14,13 @@ import pytest
 
 from rosa_contract.config.factory import factory_from
 from rosa_server.cluster import maker
-from rosa_server.cluster.on_ray import check_reachable, check_token, part_of, parts_of
+from rosa_server.cluster.on_ray import check_reachable, check_token, further_of, part_of, parts_of
 from rosa_server.cluster.on_ray.cluster import RayCluster
 from rosa_server.cluster.on_ray.mapping import Part, RayError
 from rosa_server.plan.placement import Placement, Replica, unplanned
 from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.base.worker_spec import MISCONFIGURED, WorkerSpec
+from rosa_server.serving.edge.cluster import ClusterError
 
 PATIENCE_S = 60.0
 # Answers the first line as it is told, writes down what it hears, and says what the test puts into a file.
@@ -233,3 +234,87 @@ def test_without_ray_the_refusal_says_how_to_install_it(monkeypatch: pytest.Monk
     with pytest.raises(RayError, match="pip install") as error:
         maker("ray")(factory, unplanned(factory))
     assert error.value.cause == "not_installed"
+
+
+# -- another schedule -----------------------------------------------------------------------------------------------
+
+
+def two(name: str = "gpu0") -> Placement:
+    """A schedule of gpu0, or of this server beside it."""
+    replicas = {one: Replica(one, "policy", one) for one in ("gpu0", name)}
+    return Placement(replicas, {})
+
+
+@pytest.fixture
+def scaling(stage: Stage) -> Iterator[RayCluster]:
+    factory = factory_from(FACTORY, "test")
+    stage.answer(
+        {**PLACED, "where": {"gpu0": {"name": "rosa/x/gpu0/1", "node": "n1", "address": "10.0.0.1"}}}
+    )
+    command = (sys.executable, "-I", "-S", "-c", DRIVER, str(stage.folder))
+    further = further_of(factory)
+    workers, parts = further(two(), ["gpu0"])
+    cluster = RayCluster(workers, parts, "127.0.0.1:1", command=command, further=further)
+    with contextlib.ExitStack() as undo:
+        undo.callback(cluster.stop, 0.0)
+        cluster.start("tcp://10.0.0.9:7000", stage.keys)
+        until(lambda: cluster.poll(time.monotonic()) or starts(stage))
+        yield cluster
+
+
+def orders(stage: Stage, what: str) -> list[dict[str, Any]]:
+    return [told for told in stage.heard() if told.get("do") == what]
+
+
+def test_a_server_that_is_added_gets_a_place_and_then_its_worker(stage: Stage, scaling: RayCluster) -> None:
+    assert scaling.add(two("gpu1"), ["gpu1"]) == ["gpu1/0"]
+    (told,) = until(lambda: scaling.poll(time.monotonic()) or orders(stage, "place"))
+    assert [part["name"] for part in told["parts"]] == ["gpu1"] and told["parts"][0]["gpus"] == 1
+    for _ in range(20):
+        assert not scaling.poll(time.monotonic())
+    assert len(starts(stage)) == 1, "it has no place yet"
+    where = {
+        name: {"name": f"rosa/x/{name}", "node": "n1", "address": "10.0.0.1"} for name in ("gpu0", "gpu1")
+    }
+    stage.says(event="added", where=where)
+    until(lambda: scaling.poll(time.monotonic()) or len(starts(stage)) == 2)
+    assert [spec["worker_id"] for spec in starts(stage)] == ["gpu0/0.1", "gpu1/0.1"]
+
+    scaling.drop("gpu1/0")
+    assert scaling.poll(time.monotonic()) == [("gpu1/0.1", "it is not in the new schedule")]
+    until(lambda: scaling.poll(time.monotonic()) or orders(stage, "release"))
+    assert orders(stage, "release") == [{"do": "release", "part": "gpu1"}]
+    scaling.add(two("gpu1"), ["gpu1"])
+    stage.says(event="added", where=where)
+    until(lambda: scaling.poll(time.monotonic()) or len(starts(stage)) == 3)
+    assert starts(stage)[2]["worker_id"] == "gpu1/0.2", "no id is given twice"
+
+
+def test_a_server_for_which_there_is_no_place_counts_as_ended_and_says_why(
+    stage: Stage, scaling: RayCluster
+) -> None:
+    scaling.add(two("gpu1"), ["gpu1"])
+    stage.says(event="not_added", parts=["gpu1"], cause="too_few_gpus", words="one GPU is missing")
+    lost = until(lambda: scaling.poll(time.monotonic()))
+    assert lost == [("gpu1/0.1", "one GPU is missing (too_few_gpus)")]
+    scaling.drop("gpu1/0")
+    assert not orders(stage, "release"), "there is nothing to give back"
+
+
+def test_what_was_asked_of_a_driver_that_has_ended_is_asked_of_the_next(
+    stage: Stage, scaling: RayCluster
+) -> None:
+    scaling.add(two("gpu1"), ["gpu1"])
+    until(lambda: scaling.poll(time.monotonic()) or orders(stage, "place"))
+    stage.says()
+    until(lambda: scaling.poll(time.monotonic()) or len(orders(stage, "place")) == 2)
+    adopted = [told for told in stage.heard() if told.get("adopt")]
+    assert [part["name"] for part in adopted[0]["parts"]] == ["gpu0"] and list(adopted[0]["adopt"]) == [
+        "gpu0"
+    ]
+
+
+def test_without_a_factory_nothing_can_be_added(running: RayCluster) -> None:
+    with pytest.raises(ClusterError) as error:
+        running.add(two("gpu1"), ["gpu1"])
+    assert error.value.cause == "not_here"

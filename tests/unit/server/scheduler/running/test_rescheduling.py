@@ -19,7 +19,7 @@ from rosa_server.plan.placement import Placement
 from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.running.handover import hand_over
+from rosa_server.scheduler.running.handover import hand_over, placement_of
 from rosa_server.scheduler.running.rescheduling import RescheduleError, Rescheduler, with_slots_of
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY
@@ -162,6 +162,38 @@ def test_a_file_that_is_no_schedule_of_this_factory_is_refused(tmp_path: Path) -
     other = replace(solved(6), gpu_type="NVIDIA H100")
     with pytest.raises(ConfigError, match="gpu_type"):
         plan(written(other, tmp_path))
+
+
+def test_what_would_take_a_server_from_streams_before_another_is_warm_is_refused(tmp_path: Path) -> None:
+    """The file names another model for a component than the running server was started with, and no GPU is free."""
+    new = solved(6)
+    small = replace(factory(), server_cluster=replace(factory().server_cluster, num_servers=6))
+    other = {
+        "Qwen2.5-VL-3B-Instruct": "Qwen2.5-VL-7B-Instruct",
+        "Qwen2.5-VL-7B-Instruct": "Qwen2.5-VL-3B-Instruct",
+    }
+    servers = tuple(replace(one, models=tuple(other.get(m, m) for m in one.models)) for one in new.servers)
+    old = replace(new, servers=servers)
+    planner = Rescheduler(small, LIBRARY, old, NoAdmission("none"))
+    with pytest.raises(RescheduleError) as caught:
+        planner.prepare(placement_of(old), old.routing.keys())(written(new, tmp_path))
+    assert caught.value.cause == "would_interrupt" and "no GPU is free" in str(caught.value)
+
+
+@pytest.mark.parametrize("cause", ["other_engine", "other_role"])
+def test_a_server_that_stays_keeps_its_engine_and_its_role(cause: str, tmp_path: Path) -> None:
+    old = solved(6)
+    placement, admission = hand_over(factory(), old, "old", LIBRARY)
+    name, one = next(iter(placement.replicas.items()))
+    if cause == "other_engine":
+        changed = {**placement.replicas, name: replace(one, engine="kv_sharing")}
+    else:  # it stands by
+        rest = {key: each for key, each in placement.replicas.items() if key != name}
+        changed = {**rest, f"{name}/{one.model}": replace(one, id=f"{name}/{one.model}", standby=True)}
+    planner = Rescheduler(factory(), LIBRARY, old, admission)
+    with pytest.raises(RescheduleError) as caught:
+        planner.prepare(replace(placement, replicas=changed), old.routing.keys())(written(old, tmp_path))
+    assert caught.value.cause == cause and one.server in str(caught.value)
 
 
 def test_a_rescheduling_that_ended_midway_is_the_next_ones_beginning(tmp_path: Path) -> None:

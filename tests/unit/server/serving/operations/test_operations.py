@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from rosa_contract.wire.messages import Output
 from rosa_contract.wire.watching import Order
 from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.core.workers.comparing import WorkerTally
@@ -21,6 +23,7 @@ from rosa_server.serving.operations.names import (
     REMOVE,
     RETIRES_S,
     ROLLOUT,
+    SHADOW,
     UNDRAIN,
 )
 from rosa_server.serving.operations.operations import Operations
@@ -42,15 +45,21 @@ class Workers:
         self.killed: list[str] = []
         self.heirs: dict[str, WorkerSpec] = {}
         self.reverted: list[str] = []
+        self.waiting: list[str] = []  # names whose heirs wait
+        self.inherited: list[str] = []
         self.irrevocable: list[str] = []
         self.spec = SPEC
 
     def hold(self, name: str, held: bool) -> None:
         self.held[name] = held
 
-    def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> str:
+    def bequeath(self, name: str, change: Callable[[WorkerSpec], WorkerSpec], waits: bool = False) -> str:
+        self.waiting += [name] * waits
         self.heirs[f"{name}.2"] = change(self.spec)
         return f"{name}.2"
+
+    def inherit(self, name: str) -> None:
+        self.inherited.append(name)
 
     def revert(self, name: str) -> None:
         if name in self.irrevocable:
@@ -93,7 +102,7 @@ class Office:
 
     def step(self, *orders: Order, lost: tuple[str, ...] = (), seconds: float = 0.0) -> None:
         self.stage.now_s += seconds
-        self.operations.step(self.stage.now_s, orders, lost)
+        self.operations.step(self.stage.now_s, orders, dict.fromkeys(lost, "ended by SIGKILL"))
         self.stage.settle()
 
     def at_work(self) -> tuple[str, str, list[str]]:
@@ -164,6 +173,12 @@ def test_what_would_leave_streams_without_a_server_is_refused(office: Office) ->
         (CANARY, "policy", "0 /tmp", "bad_value"),
         (CANARY, "policy", "nan /tmp", "bad_value"),
         (CANARY, "policy", "5 /nowhere/at/all", "no_weights"),
+        (SHADOW, "policy", "/tmp", "bad_value"),
+        (SHADOW, "policy", "5 share=0 /tmp", "bad_value"),
+        (SHADOW, "policy", "5 share=1.5 /tmp", "bad_value"),
+        (SHADOW, "policy", "5 slower=nan /tmp", "bad_value"),
+        (SHADOW, "policy", "5 speed=2 /tmp", "bad_value"),
+        (SHADOW, "policy", "5 share=0.5 slower=2 /nowhere/at/all", "no_weights"),
         (REMOVE, "r9", "", "unknown_target"),
         (ADMIT, "r0", "", "not_removed"),
         (ADD_SLOT, "pikc", "", "unknown_target"),
@@ -359,6 +374,95 @@ def test_a_canary_that_ends_or_is_cancelled_is_given_up(office: Office, weights:
     other.step()
     other.ends("gpu0/0.2")
     assert other.told == [(CANCEL, ""), (CANARY, "cancelled")] and other.cluster.reverted == ["gpu0/0"]
+
+
+def shadowed(office: Office, weights: str, distance: float, value: str = "60") -> None:
+    """A shadow that has answered copies, and acted this much otherwise."""
+    office.order(SHADOW, "policy", f"{value} {weights}")
+    assert office.cluster.waiting == ["gpu0/0"]
+    office.stage.worker("gpu0/0.2")
+    office.step(seconds=1.0)
+    assert office.at_work()[1].endswith("old and new are compared")
+    (shadow,) = office.stage.core._dispatcher.shadows.values()
+    old = np.arange(8, dtype=np.float32).reshape(4, 2)
+    for number in range(40):
+        shadow.old.count(False, False, 20.0)
+        shadow.new.count(False, False, 20.0 + number % 2)
+        shadow.likeness.compare(
+            Output({"actions": old}), Output({"actions": old + np.float32(distance * 5**0.5)})
+        )
+
+
+def test_a_shadow_that_acts_as_the_old_weights_takes_over_and_the_others_follow(
+    office: Office, weights: str
+) -> None:
+    shadowed(office, weights, 0.4)
+    office.step(seconds=60.0)
+    old, new = (office.stage.core.pool.get(f"gpu0/0.{life}") for life in (1, 2))
+    assert old is not None and old.retired and new is not None and not new.apart
+    assert office.cluster.inherited == ["gpu0/0"] and not office.stage.core._dispatcher.shadows
+    office.step()
+    office.ends("gpu0/0.1")
+    office.step()
+    assert "gpu1/0.2" in office.cluster.heirs and office.cluster.waiting == ["gpu0/0"], (
+        "only the first is tried"
+    )
+
+
+def test_a_shadow_that_acts_otherwise_ends_and_the_words_say_how_far(office: Office, weights: str) -> None:
+    shadowed(office, weights, 0.6)
+    office.step(seconds=60.0)
+    assert office.cluster.reverted == ["gpu0/0"] and not office.cluster.inherited
+    new = office.stage.core.pool.get("gpu0/0.2")
+    assert new is not None and new.retired
+    office.step()
+    office.ends("gpu0/0.2")
+    office.step()
+    assert office.told == [(SHADOW, "worse")]
+    assert any("actions differ by 0.600 of their spread" in line for line in office.lines)
+
+
+def test_how_far_and_how_slow_is_allowed_is_the_orders(office: Office, weights: str) -> None:
+    shadowed(office, weights, 0.6, "60 distance=0.7")
+    office.step(seconds=60.0)
+    assert office.cluster.inherited == ["gpu0/0"]
+
+
+@pytest.mark.parametrize("how", ["it ends", "it is cancelled"])
+def test_a_shadow_that_ends_or_is_cancelled_leaves_all_as_it_was(
+    office: Office, weights: str, how: str
+) -> None:
+    shadowed(office, weights, 0.0)
+    if how == "it ends":
+        office.ends("gpu0/0.2")
+    else:
+        office.order(CANCEL, "policy")
+        office.step()
+        office.ends("gpu0/0.2")
+    office.step()
+    assert office.told[-1] == (SHADOW, "worse" if how == "it ends" else "cancelled")
+    old = office.stage.core.pool.get("gpu0/0.1")
+    assert old is not None and not old.apart and not office.stage.core._dispatcher.shadows
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_shadow_that_does_not_get_warm_changes_nothing(office: Office, weights: str, late: bool) -> None:
+    office.order(SHADOW, "policy", f"60 {weights}")
+    office.step(seconds=WARMS_S + 1 if late else 0.0, lost=() if late else ("gpu0/0.2",))
+    assert office.told == [(SHADOW, "not_warm")] and not office.stage.core._dispatcher.shadows
+
+
+def test_a_canary_gets_its_share_where_the_old_worker_is_never_busy(office: Office, weights: str) -> None:
+    office.order(CANARY, "policy", f"60 {weights}")
+    office.stage.worker("gpu0/0.2")
+    office.step()
+    ran = []
+    for number in range(10):
+        office.stage.send("r0", number, budget_ms=5000)
+        (worker,) = [name for name, held in office.stage.held.items() if held]
+        ran.append(worker)
+        office.stage.finish(worker)
+    assert ran.count("gpu0/0.1") == ran.count("gpu0/0.2") == 5
 
 
 def test_an_old_worker_that_ended_meanwhile_cannot_come_back(office: Office, weights: str) -> None:

@@ -16,6 +16,7 @@ from rosa_server.plan.admission import AdmissionControl, NoAdmission
 from rosa_server.plan.change import Change, Stage
 from rosa_server.plan.placement import Placement, Replica
 from rosa_server.serving.core.workers.comparing import WorkerTally
+from rosa_server.serving.edge.cluster import ClusterError
 from rosa_server.serving.operations import reschedule
 from rosa_server.serving.operations.names import (
     CANCEL,
@@ -128,7 +129,7 @@ class Office:
         self.step(Order(b"", 1, what, target, value, "me"))
 
     def step(self, *orders: Order, lost: tuple[str, ...] = ()) -> None:
-        self.operations.step(self.stage.now_s, orders, lost)
+        self.operations.step(self.stage.now_s, orders, dict.fromkeys(lost, "ended by SIGKILL"))
         self.stage.settle()
 
     def doing(self) -> str:
@@ -271,7 +272,7 @@ def test_cancelled_after_streams_moved_it_stops_between_two_stages(office: Offic
 
 
 def test_where_there_is_no_gpu_for_a_new_server_nothing_changes(office: Office) -> None:
-    office.cluster.full = NotImplementedError("a schedule on Ray keeps the parts that it has reserved")
+    office.cluster.full = ClusterError("not_here", "these workers were started without a factory file")
     office.order(RESCHEDULE)
     office.run_to_end()
     assert office.told == [(RESCHEDULE, "not_here")] and office.placement == PLACEMENT
