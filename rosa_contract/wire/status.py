@@ -142,11 +142,20 @@ class Decided:
 
 
 _ALERT = field_reader(Status, "alert")
+_AUDITS = field_reader(Status, "audits")
 
 
 def open_alert(header: Mapping[str, Any]) -> OpenAlert | None:
-    """The alert of a report, which is all that a gateway reads of one. Raises `CodecError`."""
+    """The alert of a report, which a gateway reads in each of them. Raises `CodecError`."""
     if "alert" not in header:
         return None
     alert: OpenAlert = _ALERT(header["alert"])
     return alert
+
+
+def reported_audits(header: Mapping[str, Any]) -> Sequence[Audit]:
+    """What persons decided, in a report; a gateway reads this and the alert, and no more. Raises `CodecError`."""
+    if "audits" not in header:
+        return ()
+    audits: Sequence[Audit] = _AUDITS(header["audits"])
+    return audits

@@ -13,7 +13,7 @@ from rosa_contract.clock import Clock
 from rosa_contract.errors import CodecError
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
-from rosa_contract.wire.status import open_alert
+from rosa_contract.wire.status import open_alert, reported_audits
 from rosa_server.serving.base import log
 from rosa_server.serving.base.malloc import Peaks
 from rosa_server.serving.base.worker_keys import WorkerKeys
@@ -304,11 +304,13 @@ class Gateway:
     def _report(
         self, now_s: float, connection: bytes, header: codec.Header, frames: Sequence[zmq.Frame]
     ) -> None:
-        """How a robot says that it is. Only its alert is read here; whoever watches reads the rest."""
-        alert = open_alert(header)
+        """How a robot says that it is. Its alert and what persons decided are read here; whoever watches reads all."""
+        alert, audits = open_alert(header), reported_audits(header)
         session = self._core.on_report(now_s, connection)
         if session is not None and self._post is not None:
             self._post.hub.reported(session.robot_id, frames[0].bytes, alert)
+            if audits:
+                self._post.audited(now_s, session.robot_id, audits)
 
     def _revoke(self, now_s: float, robots: set[str]) -> None:
         """End the connections and sessions of robots whose keys were removed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import zmq
 
 from rosa_contract.wire.images import EncodedImage
 from rosa_contract.wire.messages import Decide, Decided
+from rosa_contract.wire.status import Audit
 from rosa_contract.wire.watching import Answer, Asked, Look, Order, encode_answer
 from rosa_server.serving.base import log
 from rosa_server.serving.core.dispatch.core import ServingCore
@@ -21,6 +23,9 @@ from rosa_server.serving.watching.watchers import Watchers
 
 ANSWER_WITHIN_S = 5.0
 MAX_QUESTIONS = 64  # decisions whose robots have not answered
+MAX_LOGGED = 256  # decisions whose robots answered here, and will tell of them in their reports again
+
+_Key = tuple[str, int, str, str, str]  # robot, alert, choice, who, why
 
 
 class OpenQuestion(NamedTuple):
@@ -43,6 +48,10 @@ class WatchPost:
         self._number = 0
         self.orders: list[Order] = []  # for whoever runs the server
         self._lines = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
+        self._audit_lines = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
+        # A robot tells of a decision twice, in its answer and in its report: the later one is not logged again.
+        self._answered: deque[_Key] = deque(maxlen=MAX_LOGGED)
+        self._audited: deque[_Key] = deque(maxlen=MAX_LOGGED)
 
     def step(self, now_s: float, core: ServingCore) -> Iterator[tuple[bytes, Decide]]:
         """Send what is due. Yields what has to be said to robots."""
@@ -148,20 +157,37 @@ class WatchPost:
         question = self._questions.get(answer.number)
         if question is not None and question.connection == connection:
             del self._questions[answer.number]
-            self._answer(question.asked, answer)
+            key = _key(question.asked)
+            told = key in self._audited
+            (self._audited.remove if told else self._answered.append)(key)
+            self._answer(question.asked, answer, logged=told)
 
-    def _answer(self, asked: Asked, answer: Decided) -> None:
+    def audited(self, now_s: float, robot: str, audits: Sequence[Audit]) -> None:
+        """A robot reports decisions that may have come over ROS: its own record ends with its nodes, the log stays."""
+        for audit in audits:
+            key = (robot, audit.alert_id, audit.choice, audit.decided_by, audit.why)
+            if key in self._answered:
+                self._answered.remove(key)
+                continue
+            if any(_key(one.asked) == key for one in self._questions.values()):
+                self._audited.append(key)
+            if self._audit_lines.take(1.0, now_s):
+                _log_decision(key, audit.accepted, audit.reason)
+
+    def _answer(self, asked: Asked, answer: Decided, logged: bool = False) -> None:
         """Every decision is in the log of the server, taken or not: who, what, why."""
-        log.event(
-            "operator_decided",
-            robot=asked.robot,
-            alert=asked.alert_id,
-            choice=asked.choice,
-            by=asked.decided_by,
-            why=asked.why,
-            accepted=answer.accepted,
-            reason=answer.reason,
-        )
+        if not logged:
+            _log_decision(_key(asked), answer.accepted, answer.reason)
         if self._watchers is not None:
             told = Answer(asked.number, answer.accepted, answer.cause, answer.reason)
             self._watchers.answer(asked.watcher, [DECIDED, encode_answer(told)])
+
+
+def _key(asked: Asked) -> _Key:
+    return asked.robot, asked.alert_id, asked.choice, asked.decided_by, asked.why
+
+
+def _log_decision(key: _Key, accepted: bool, reason: str) -> None:
+    robot, alert, choice, by, why = key
+    said: dict[str, Any] = {"robot": robot, "alert": alert, "choice": choice, "by": by, "why": why}
+    log.event("operator_decided", **said, accepted=accepted, reason=reason)

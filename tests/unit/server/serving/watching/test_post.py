@@ -15,7 +15,9 @@ from rosa_contract.config.factory import parse_factory
 from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.wire.messages import SCHEMA_VERSION, Bye, Decide, Decided
 from rosa_contract.wire.packing import pack, unpack
+from rosa_contract.wire.status import Audit
 from rosa_contract.wire.watching import Answer, Asked, Watch, decode_answer, decode_ask, encode_ask
+from rosa_server.serving.base.log import LINES_AT_ONCE
 from rosa_server.serving.watching.hub import ABOUT, DECIDED, STATE, Hub
 from rosa_server.serving.watching.place import LEFT_AFTER_S, WatchError, watch_endpoint, watched_gateways
 from rosa_server.serving.watching.post import ANSWER_WITHIN_S, MAX_QUESTIONS, WatchPost
@@ -117,6 +119,49 @@ def test_a_decision_reaches_its_robot_and_the_answer_who_has_decided(desk: Desk)
     assert desk.answer(anna).accepted
     told = desk.answer(ben)
     assert (told.number, told.accepted, told.cause) == (7, False, "alert_settled")
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, bool]]:
+    """(who, what, taken) of the decisions in the server's log."""
+    lines = [record.fields for record in caplog.records if record.getMessage() == "operator_decided"]  # type: ignore[attr-defined]
+    return [(one["by"], one["choice"], one["accepted"]) for one in lines]
+
+
+def test_a_decision_that_came_over_ros_is_in_the_servers_log(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "rosa.server")
+    desk.post.audited(0.0, "r1", [Audit(3, "resume", "anna", "it is clear", True, "")])
+    desk.post.audited(0.0, "r1", [Audit(3, "abort", "ben", "enough", False, "alert 3 is settled")])
+    assert logged(caplog) == [("anna", "resume", True), ("ben", "abort", False)]
+
+
+@pytest.mark.parametrize("report_first", [False, True])
+def test_a_decision_from_here_is_in_the_log_once_whatever_comes_first(
+    desk: Desk, caplog: pytest.LogCaptureFixture, report_first: bool
+) -> None:
+    caplog.set_level("INFO", "rosa.server")
+    desk.watcher().send(decide(1, "r1", 3, "resume", "anna", "it is clear"))
+    desk.stage.core.on_report(desk.stage.now_s, b"r1")
+    desk.until_said(1)
+    told = [
+        lambda: desk.post.decided(b"r1", Decided(desk.said[0][1].number, True)),
+        lambda: desk.post.audited(0.0, "r1", [Audit(3, "resume", "anna", "it is clear", True, "")]),
+    ]
+    for tell in reversed(told) if report_first else told:
+        tell()
+    assert logged(caplog) == [("anna", "resume", True)]
+    told[1]()
+    assert len(logged(caplog)) == 2, "another one with the same words is another decision"
+
+
+def test_a_robot_that_makes_up_decisions_cannot_fill_the_log(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "rosa.server")
+    for number in range(1000):
+        desk.post.audited(0.0, "r1", [Audit(number, "resume", "anna", "", True, "")])
+    assert len(logged(caplog)) == LINES_AT_ONCE
 
 
 @pytest.mark.parametrize(("robot", "cause"), [("nobody", "robot_not_here"), ("r2", "takes_no_decisions")])
