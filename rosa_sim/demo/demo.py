@@ -26,6 +26,7 @@ from rosa_sim.demo.episodes import EpisodeError, EpisodeRunner, nobody, stand_in
 from rosa_sim.demo.episodes import episodes as watch
 from rosa_sim.demo.fault_story import FaultStory
 from rosa_sim.demo.judge import judge_of
+from rosa_sim.demo.ports import on_free_ports
 from rosa_sim.demo.progress import DemoProgress, shown
 from rosa_sim.demo.records import Records
 from rosa_sim.faults.cell import PLACES, FaultyCell, set_up
@@ -48,9 +49,13 @@ def main() -> int:
         check_served(factory, str(args.config))
         folder = args.out / datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         folder.mkdir(parents=True)
+        config = on_free_ports(args.config, factory, folder)
+        if config != args.config:
+            factory = load_factory(config)
+            tell(f"a port of {args.config} is in use: this demo has its server on {factory.gateway.bind}")
         robot = Robot(
             namespace=args.namespace,
-            config=str(args.config),
+            config=str(config),
             robot=str(args.robot),
             gateway=factory.gateway.bind,
             record=str(folder / "run.mcap"),
