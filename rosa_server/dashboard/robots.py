@@ -27,6 +27,7 @@ class ShownRobot:
     robot: str
     version: int = 0  # of its row; grows over the whole fleet
     row: Row = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)  # of each value of its row, when it changed last
     here: bool = False
     task: str = ""
     slot: str = ""
@@ -129,13 +130,22 @@ class Robots:
                 self._update(one, self._row(now_s, one))
 
     def _update(self, one: ShownRobot, row: Row) -> None:
-        if row != one.row:
+        changed = [key for key, value in row.items() if key not in one.row or one.row[key] != value]
+        if changed:
             self._version += 1
             one.version, one.row = self._version, row
+            one.versions.update(dict.fromkeys(changed, self._version))
 
     def changes(self, since: int) -> tuple[list[Row], list[str]]:
-        """Rows that changed after this version, and robots that have left since."""
-        rows = [one.row for one in self if one.version > since and one.row]
+        """What has changed of rows after this version, with the robot's name, and robots that have left since."""
+        rows = [
+            {
+                "robot": one.robot,
+                **{key: one.row[key] for key, version in one.versions.items() if version > since},
+            }
+            for one in self
+            if one.version > since and one.row
+        ]
         return rows, [robot for version, robot in self.gone if version > since and robot not in self._by_name]
 
     def _row(self, now_s: float, one: ShownRobot) -> Row:

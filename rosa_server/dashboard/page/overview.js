@@ -1,4 +1,5 @@
-// The overview: alerts first, then the fleet. Rows change a few at a time, so that a thousand robots cost no frame.
+// The overview: alerts first, then the fleet. Only rows that can be seen are drawn, and new ones a few at a time, so that a
+// thousand robots cost no frame. What changed out of sight is drawn when it comes into sight.
 
 import { alertCard } from "./decide.js";
 import { byId, clock, element, lasting, number, percent, room, say, spaced, titled, whole } from "./format.js";
@@ -10,7 +11,9 @@ const MAX_LINES = 60;
 
 export const rows = new Map(); // robot -> row, as the server told it last
 const drawn = new Map(); // robot -> its nodes
-const due = new Set();
+const due = new Set(); // robots whose rows are to be drawn in the next frames
+const unseen = new Set(); // robots that have changed out of sight
+const inSight = new Set();
 const alerts = new Map(); // robot -> {card, key, since}
 let now_s = 0, sortDue = false, framed = false;
 
@@ -19,17 +22,35 @@ export function clearRows() {
   for (const robot of [...drawn.keys()]) forget(robot);
 }
 
-export function changed(row) {
-  rows.set(row.robot, row);
-  due.add(row.robot);
+// Half a screen before a row is reached it counts as in sight.
+const sight = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    const robot = robotOf.get(target);
+    if (!isIntersecting) { inSight.delete(robot); continue; }
+    inSight.add(robot);
+    if (unseen.delete(robot)) { due.add(robot); schedule(); }
+  }
+}, { rootMargin: "50%" });
+const robotOf = new WeakMap(); // row -> robot
+
+// A patch has what has changed of a row, and for a robot that is new all of it.
+export function changed(patch) {
+  const { robot } = patch;
+  const row = { ...rows.get(robot), ...patch };
+  rows.set(robot, row);
   alertOf(row);
-  schedule();
+  const made = drawn.get(robot);
+  if (!made || inSight.has(robot)) due.add(robot);
+  else unseen.add(robot);
+  if (made) place(made, row);
+  if (due.has(robot) || sortDue) schedule();
 }
 
 export function forget(robot) {
   rows.delete(robot);
-  due.delete(robot);
-  drawn.get(robot)?.row.remove();
+  for (const one of [due, unseen, inSight]) one.delete(robot);
+  const made = drawn.get(robot);
+  if (made) { sight.unobserve(made.row); made.row.remove(); }
   drawn.delete(robot);
   alerts.get(robot)?.card.remove();
   alerts.delete(robot);
@@ -97,7 +118,9 @@ function make(robot) {
   cells.rate.append(cells.actual, cells.planned);
   const made = { row, cells, bars: [], rank: "" };
   drawn.set(robot, made);
+  robotOf.set(row, robot);
   byId("robots").append(row);
+  sight.observe(row);
   sortDue = true;
   return made;
 }
@@ -122,6 +145,11 @@ function draw(row) {
   say(cells.planned, row.planned_hz ? ` of ${number(row.planned_hz, 2)}` : "");
   say(cells.reason, row.reason);
   bars(made, row.deadlines);
+  place(made, row);
+}
+
+// Where a row stands, and whether it is looked for, follow from its state, in sight or not.
+function place(made, row) {
   const rank = rankOf(row);
   if (rank !== made.rank) { made.rank = rank; sortDue = true; }
   show(made, row);
@@ -176,8 +204,7 @@ byId("filter").addEventListener("input", (event) => {
 });
 
 function show(made, row) {
-  const words = `${row.robot} ${row.task} ${stateWords(row)}`.toLowerCase();
-  const hidden = wanted !== "" && !words.includes(wanted);
+  const hidden = wanted !== "" && !`${row.robot} ${row.task} ${stateWords(row)}`.toLowerCase().includes(wanted);
   if (made.row.hidden !== hidden) made.row.hidden = hidden;
 }
 

@@ -123,6 +123,48 @@ def test_it_shows_robots_servers_and_how_near_deadlines_are(scene: Scene) -> Non
     )
 
 
+CROWD = """
+const done = arguments[arguments.length - 1];
+import('/page/overview.js').then((overview) => {
+  window.crowd = Array.from({ length: 200 }, (_, number) => `zz${String(number).padStart(3, '0')}`);
+  window.overview = overview;
+  const fact = [['system1', 300, 80, 120, 0, 9, 'robot']];
+  const row = { task: 'pick', slot: '', state: 'executing', reason: '', silent: false, stopped: false, alert: null };
+  for (const robot of crowd) overview.changed({ robot, ...row, rate_hz: 1, planned_hz: 2.5, deadlines: fact });
+  done(true);
+}, (error) => done(String(error)));
+"""
+LAST = "return [...document.querySelectorAll('#robots .robot .rate b')].at(-1).textContent"
+FRAMES = """
+const done = arguments[0];
+let left = 20;
+requestAnimationFrame(function next() { left-- ? requestAnimationFrame(next) : done(1); });
+"""
+SEEN = "return [...document.querySelectorAll('#robots .robot:not([hidden]) .name a')].map((one) => one.textContent)"
+
+
+def test_a_row_out_of_sight_is_drawn_when_it_comes_into_sight(scene: Scene) -> None:
+    page = scene.look()
+    page.ask("/timeouts", {"script": 60_000})
+    assert page.ask("/execute/async", {"script": CROWD, "args": []}) is True
+    rows = "return document.querySelectorAll('#robots .robot').length"
+    page.until(lambda: page.run(rows) == 202, "all rows")
+    page.until(lambda: page.run(LAST) == "1.00", "the first figures")
+    page.run("overview.changed({ robot: crowd.at(-1), rate_hz: 7 })")
+    page.ask("/execute/async", {"script": FRAMES, "args": []})
+    assert page.run(LAST) == "1.00", "out of sight nothing is drawn"
+    page.run("document.querySelector('#robots .robot:last-child').scrollIntoView()")
+    page.until(lambda: page.run(LAST) == "7.00", "the figures when it is in sight")
+    page.run("document.getElementById('filter').value = 'silent'")
+    page.run("document.getElementById('filter').dispatchEvent(new Event('input'))")
+    page.run("overview.changed({ robot: crowd[100], silent: true })")
+    page.until(lambda: page.run(SEEN) == ["zz100"], "what is looked for, in sight or not")
+    assert page.run("return overview.rows.get('zz100').task") == "pick", "a patch keeps the rest of the row"
+    page.run("for (const robot of crowd) overview.forget(robot)")
+    page.run("scrollTo(0, 0)")
+    assert page.problems() == []
+
+
 def test_its_cameras_are_shown_while_somebody_looks(scene: Scene) -> None:
     red = np.zeros((8, 8, 3), np.uint8)
     red[..., 0] = 255

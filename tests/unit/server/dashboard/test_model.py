@@ -5,6 +5,7 @@ from __future__ import annotations
 from rosa_contract.wire import codec
 from rosa_contract.wire.status import ComponentStatus, OpenAlert, Status
 from rosa_server.dashboard.model import FleetModel
+from rosa_server.dashboard.robots import Robots
 from tests.unit.server.serving.watching.test_hub import Watched
 
 ALERT = OpenAlert(17, "slo_missed", "no answer within 300 ms", ("resume", "abort"))
@@ -31,3 +32,27 @@ def test_everything_that_a_gateway_tells_can_be_read() -> None:
     assert rows["r1"]["deadlines"][0][:2] == ["system1", 300.0]
     totals = model.totals(10.0)
     assert totals["robots"] == 2 and totals["servers"] and totals["problem"] == ""
+
+
+def test_a_page_hears_of_a_row_only_what_has_changed() -> None:
+    robots = Robots()
+    calls = ["system1", 300.0, 9, 8, 200.0, 180.0]
+    robots.listed(
+        10.0, 1.0, [["r1", "pick", "pick 1", 0.0, True, [calls]], ["r2", "pick", "", 0.0, True, []]]
+    )
+    robots.refresh(10.0)
+    whole, _ = robots.changes(0)
+    assert [row["robot"] for row in whole] == ["r1", "r2"]
+    assert all(row == {**one.row} for row, one in zip(whole, robots, strict=True))
+    seen = robots.version
+    robots.listed(11.0, 2.0, [["r1", "pick", "pick 1", 0.0, True, [[*calls[:2], 11, 10, 200.0, 180.0]]]])
+    robots.refresh(11.0)
+    [patch], _ = robots.changes(seen)
+    assert set(patch) == {"robot", "deadlines", "rate_hz"}
+    late, _ = robots.changes(seen - 1)  # who had not heard of r2 yet
+    assert {row["robot"]: set(row) >= {"task", "state"} for row in late} == {"r1": False, "r2": True}
+    robots.left("r1")
+    robots.listed(12.0, 3.0, [["r1", "pick", "pick 1", 0.0, True, []]])
+    robots.refresh(12.0)
+    [again], gone = robots.changes(robots.version - 1)
+    assert again == robots.get("r1").row and gone == [], "a robot that comes again comes whole"
