@@ -6,19 +6,17 @@ Of any other a step is a moment in which the arm moved, and what it did then is 
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path as File
-from typing import Any, ClassVar
+from typing import Any
 
 import cv2
 import numpy as np
 
-from rosa_contract.errors import CausedError
-from rosa_server.trying.cdr import CdrError, decode
+from rosa_server.bags.cdr import CdrError, decode
+from rosa_server.bags.records import ROS, RecordingError, records
 from rosa_server.trying.steps import GRIPPER, JOINTS, Array, Path, TrialStep
 from rosa_server.trying.what_ifs import spread
 
@@ -34,18 +32,6 @@ FINGER = "finger_joint"
 MEASURED_STEP_S, MEASURED_ROWS = 0.05, 16  # of what a robot did, where no chunk was recorded
 MOVED_RAD = 0.02  # within that time; less is standing still
 BEFORE_S = 0.02  # a request leaves so long before its call counts as sent
-
-
-class RecordingError(CausedError):
-    """A recording cannot be used."""
-
-    CAUSES: ClassVar = {
-        "not_a_recording": "the file is no MCAP recording, or cannot be read",
-        "needs_package": "a package that reads it is not installed",
-        "nothing_recorded": "it has no joint states, no pictures, or no motion",
-        "several_robots": "it has several robots, and none was named",
-        "unknown_camera": "it has no pictures of that name",
-    }
 
 
 @dataclass
@@ -226,7 +212,8 @@ def _note(tracks: _Tracks, kind: str, topic: str, at_s: float, message: Any, com
 
 def _namespace(path: File, robot: str) -> str:
     """Below which the robot's topics are. Raises `RecordingError` where that is not clear."""
-    found = sorted({topic.rsplit("/", 1)[0] for kind, topic, _, _ in _records(path) if kind == JOINT_STATE})
+    tracks = (track for track, _, _ in records(path) if track.definition_encoding == ROS)
+    found = sorted({track.topic.rsplit("/", 1)[0] for track in tracks if track.kind == JOINT_STATE})
     if robot:
         fitting = [one for one in found if robot in one.split("/")]
         if fitting:
@@ -246,7 +233,10 @@ NEEDED = {COMPRESSED, RAW, JOINT_STATE, COMMAND, CALL, PROMPT}
 
 def _messages(path: File, namespace: str, pictures: bool) -> Iterator[tuple[str, str, float, Any]]:
     """(type, topic, s since 1970, message) of one robot; of pictures either all, or only that they came."""
-    for kind, topic, at_s, (text, data) in _records(path):
+    for track, time_ns, data in records(path):
+        kind, topic, at_s = track.kind, track.topic, time_ns / 1e9
+        if track.definition_encoding != ROS:
+            continue
         inside = topic.startswith(f"{namespace}/") or (kind in (COMPRESSED, RAW) and not namespace)
         if kind not in NEEDED or not inside:
             continue
@@ -256,35 +246,6 @@ def _messages(path: File, namespace: str, pictures: bool) -> Iterator[tuple[str,
                 yield kind, topic, at_s, None
             continue
         try:
-            yield kind, topic, at_s, decode(kind, text, data)
+            yield kind, topic, at_s, decode(kind, track.definition.decode(), data)
         except CdrError as error:
             raise RecordingError("not_a_recording", f"{path}: {topic}: {error}") from None
-
-
-def _records(path: File) -> Iterator[tuple[str, str, float, tuple[str, bytes]]]:
-    """(type, topic, s since 1970, (definition, bytes)) of every complete message."""
-    try:
-        from mcap.exceptions import EndOfFile, McapError
-        from mcap.records import Channel, Message, Schema
-        from mcap.stream_reader import StreamReader
-    except ImportError:
-        raise RecordingError(
-            "needs_package", f"{path}: recordings need the package mcap: pip install mcap"
-        ) from None
-    schemas: dict[int, Schema] = {}
-    channels: dict[int, Channel] = {}
-    try:
-        with path.open("rb") as file, suppress(EndOfFile, struct.error):  # it may be cut off
-            for record in StreamReader(file).records:
-                if isinstance(record, Schema):
-                    schemas[record.id] = record
-                elif isinstance(record, Channel):
-                    channels[record.id] = record
-                elif isinstance(record, Message):
-                    channel = channels[record.channel_id]
-                    schema = schemas.get(channel.schema_id)
-                    if schema is not None and schema.encoding == "ros2msg":
-                        content = schema.data.decode(), record.data
-                        yield schema.name, channel.topic, record.log_time / 1e9, content
-    except (OSError, McapError, KeyError) as error:
-        raise RecordingError("not_a_recording", f"{path}: {error}") from None

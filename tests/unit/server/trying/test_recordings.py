@@ -13,8 +13,9 @@ from sensor_msgs.msg import CameraInfo, JointState
 from std_msgs.msg import Empty, Header
 
 from rosa_client.recording.bag import schema_text
-from rosa_server.trying.cdr import CdrError, decode
-from rosa_server.trying.recordings import RecordingError, read_steps
+from rosa_server.bags.cdr import CdrError, decode
+from rosa_server.bags.records import RecordingError
+from rosa_server.trying.recordings import read_steps
 from tests.unit.server.trying.toy import world, write_bag
 
 

@@ -1,0 +1,1 @@
+"""MCAP recordings of robots, read without ROS."""
