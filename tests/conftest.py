@@ -19,6 +19,7 @@ collect_ignore = [
     "franka",
     "jax",
     "judges",
+    "view",
     "lerobot",
     "ray",
 ]  # they need environments of their own: `make test-env`, `make test-franka` and so on

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,19 +58,22 @@ class Gallery:
         return self._of.get(robot, [])
 
 
-def shown_pictures(pictures: Sequence[Picture], now_s: float) -> list[dict[str, Any]]:
-    """For the page: camera, size, age and the picture as a data address. Old ones are left out.
+def clean_jpegs(pictures: Sequence[Picture]) -> Iterator[tuple[Picture, EncodedImage]]:
+    """Each picture as a JPEG of our own; those that cannot be decoded are left out.
 
-    Every picture is decoded here, as workers do it, and encoded again: no byte of a robot reaches a browser.
+    Every one is decoded here, as workers do it, and encoded again: no byte of a robot reaches a browser or a viewer.
     """
-    found = []
     for one in pictures:
-        if now_s - one.heard_s > KEPT_S or max(one.image.height, one.image.width) > MAX_SIDE_PX:
+        if max(one.image.height, one.image.width) > MAX_SIDE_PX:
             continue
-        try:
-            clean = encode_image(decode_image(one.image), "jpeg", QUALITY)
-        except CodecError:
-            continue
+        with suppress(CodecError):
+            yield one, encode_image(decode_image(one.image), "jpeg", QUALITY)
+
+
+def shown_pictures(pictures: Sequence[Picture], now_s: float) -> list[dict[str, Any]]:
+    """For the page: camera, size, age and the picture as a data address. Old ones are left out."""
+    found = []
+    for one, clean in clean_jpegs([one for one in pictures if now_s - one.heard_s <= KEPT_S]):
         data = base64.b64encode(bytes(clean.data)).decode()
         found.append(
             {

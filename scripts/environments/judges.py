@@ -1,6 +1,6 @@
 """Set up the environment of `make test-judges`: ROSA's own with two evaluation harnesses and Meta-World beside it.
 
-    python3 scripts/judges_env.py [--venv .venv-judges] [--beside .venv]
+    PYTHONPATH=scripts python3 scripts/environments/judges.py [--venv .venv-judges] [--beside .venv]
 
 vla-eval and inspect-robots judge policies of anybody; Meta-World pins an older MuJoCo. Needs only the standard
 library, and does nothing when nothing has changed.
