@@ -16,6 +16,7 @@ from typing import Any
 
 import reference_pages
 import results_page
+from release import pixi
 
 from benchmarks.scheduling import kairos_page
 from rosa_client.motion import following
@@ -357,6 +358,7 @@ def readme_figures() -> list[str]:
 
 PAGES = {
     "../README.md": readme,
+    "../pixi.toml": pixi.text,
     "configuration.md": configuration,
     "state_machine.md": state_machine,
     "faults.md": faults,

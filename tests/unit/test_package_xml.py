@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -27,3 +28,17 @@ def test_every_package_that_is_imported_or_started_is_declared() -> None:
     assert {"rclpy", "sensor_msgs", "launch_ros", "tf2_msgs"} <= imported
     assert imported - BESIDE - declared() == set()
     assert declared() >= STARTED
+
+
+def test_pixi_brings_what_is_declared_for_each_distribution() -> None:
+    """That it is fresh is tested with the generated pages."""
+    made = tomllib.loads((ROOT / "pixi.toml").read_text())
+    ours = {name for name in declared() if not name.startswith("python3-")} - {"rosa_interfaces"}
+    assert len(made["feature"]) == 3
+    for distribution, feature in made["feature"].items():
+        brought = set(feature["dependencies"])
+        assert {f"ros-{distribution}-{name.replace('_', '-')}" for name in ours} <= brought
+        assert feature["channels"] == [f"https://prefix.dev/robostack-{distribution}"]
+    assert {"numpy", "pyzmq", "msgpack-python", "pyyaml", "py-opencv"} <= set(made["dependencies"])
+    known = {feature for features in made["environments"].values() for feature in features}
+    assert known == set(made["feature"])
