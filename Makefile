@@ -10,6 +10,7 @@ JAX_VENV ?= .venv-jax
 RAY_VENV ?= .venv-ray
 JUDGES_VENV ?= .venv-judges
 LEROBOT_VENV ?= .venv-lerobot
+VIEW_VENV ?= .venv-view
 SITE_VENV ?= .venv-site
 # Each run starts many processes (the tests hundreds), which would all compile the same files again; `make clean` removes what is kept.
 export PYTHONDONTWRITEBYTECODE :=
@@ -31,7 +32,7 @@ SECONDS ?= 30
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup demo test test-unit check test-franka test-judges test-lerobot test-env test-jax test-pythons test-ray cluster prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs site sbom clean clean-all
+.PHONY: help setup setup-demo demo test test-unit check test-franka test-judges test-view test-lerobot test-env test-jax test-pythons test-ray cluster prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs site wheels sbom clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -41,7 +42,12 @@ setup:  ## virtual environment, packages, ROS 2, interfaces, scene cache (every 
 	@test -n "$(PYTHON)" || { echo "Python 3.11 is missing: sudo apt-get install python3.11 python3.11-venv"; exit 1; }
 	@"$(PYTHON)" scripts/setup_env.py --venv $(VENV)
 
-demo: setup  ## 10 pick-and-place episodes with server, ROS 2 nodes and the simulated Panda; TASK=sort_parts: three blocks by a rule in words; FAULT=list: what can go wrong; POLICY=tokens: the autoregressive policy
+# The demo needs a part of it, and first motion is what one waits for. Faults and `--arm ros2_control` need the rest.
+setup-demo:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 is missing: sudo apt-get install python3.11 python3.11-venv"; exit 1; }
+	@"$(PYTHON)" scripts/setup_env.py --venv $(VENV) $(if $(FAULT)$(findstring ros2_control,$(ARGS)),,--demo)
+
+demo: setup-demo  ## 10 pick-and-place episodes with server, ROS 2 nodes and the simulated Panda; TASK=sort_parts: three blocks by a rule in words; FAULT=list: what can go wrong; POLICY=tokens: the autoregressive policy
 	@$(WITH)python -m rosa_sim.demo $(if $(TASK),--task $(TASK)) $(if $(FAULT),--fault $(FAULT)) $(if $(POLICY),--policy $(POLICY)) $(ARGS)
 
 test: setup  ## every test
@@ -69,8 +75,12 @@ cluster: setup  ## two machines on one: Ray starts the workers, 32 robots are se
 	@$(RAY_VENV)/bin/python -m rosa_sim.machines $(ARGS)
 
 test-judges: setup  ## vla-eval and inspect-robots drive ROSA with their own code, on Meta-World and their mock (minutes, installs 130 MB)
-	@"$(PYTHON)" scripts/judges_env.py --venv $(JUDGES_VENV) --beside $(VENV)
+	@PYTHONPATH=scripts "$(PYTHON)" scripts/environments/judges.py --venv $(JUDGES_VENV) --beside $(VENV)
 	@$(JUDGES_VENV)/bin/python -m pytest --confcutdir tests/judges -p no:cacheprovider tests/judges $(ARGS)
+
+test-view: setup  ## `rosa view` with the libraries of Foxglove and Rerun, in an environment of their own (a minute, installs packages)
+	@PYTHONPATH=scripts "$(PYTHON)" scripts/environments/view.py --venv $(VIEW_VENV)
+	@export PYTHONPATH=$$(echo $(abspath $(VIEW_VENV))/lib/python3*/site-packages); $(WITH)python -m pytest --confcutdir tests/view -p no:cacheprovider tests/view $(ARGS)
 
 test-lerobot: setup  ## LeRobot's policies behind ROSA, and LeRobot's own commands with the policy `rosa`, in an environment of LeRobot's own (minutes, installs 8 GB)
 	@$(WITH)python -m rosa_server.cli env lerobot --folder $(LEROBOT_VENV)
@@ -147,6 +157,9 @@ site: setup  ## the documentation as a site, .cache/site/index.html; a dead link
 	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/mkdocs build --strict --quiet
 	@echo "open .cache/site/index.html"
 
+wheels:  ## the wheels rosa-client, rosa-serving and rosa-sim, in .cache/wheels
+	@"$(PYTHON)" scripts/release/wheels.py $(ARGS)
+
 sbom: setup  ## a software bill of materials (CycloneDX), .cache/sbom.cdx.json
 	@$(WITH)python scripts/sbom.py $(ARGS)
 
@@ -155,4 +168,4 @@ clean:  ## remove caches and build folders; keep the virtual environment and rec
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 clean-all: clean  ## clean, and the virtual environments too
-	rm -rf $(VENV) $(FRANKA_VENV) $(JAX_VENV) $(RAY_VENV) $(JUDGES_VENV) $(LEROBOT_VENV) $(SITE_VENV) .venv-pythons
+	rm -rf $(VENV) $(FRANKA_VENV) $(JAX_VENV) $(RAY_VENV) $(JUDGES_VENV) $(VIEW_VENV) $(LEROBOT_VENV) $(SITE_VENV) .venv-pythons

@@ -70,7 +70,7 @@ setup(
     python_requires=">=3.11",
     install_requires=requirements("base"),
     extras_require={
-        "server": requirements("server"),
+        "server": requirements("server", "torch"),
         "sim": requirements("sim"),
         "dev": requirements("dev"),
         "franka": requirements("franka"),

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from setup_steps import BOOTSTRAP_GUARD, ROOT, SetupError, run
@@ -38,11 +39,15 @@ def build_interfaces_for_wheels(venv: Path, python: Path) -> None:
     check_interfaces(python)
 
 
-def build_stand_ins(venv: Path, python: Path) -> None:
-    """The same for the interfaces of ros2_control, Franka, nav2 and TF, as far as the tests and the demo need them."""
+def build_stand_ins(venv: Path, python: Path, only: Sequence[str] = ()) -> None:
+    """The same for the interfaces of ros2_control, Franka, nav2 and TF, as far as the tests and the demo need them.
+
+    `only`: these; empty: all.
+    """
     correct_wheel_paths(venv, python)
     for package in sorted(path.parent for path in STAND_INS.glob("*/package.xml")):
-        build_package_for_wheels(package, venv, python)
+        if not only or package.name in only:
+            build_package_for_wheels(package, venv, python)
 
 
 def build_package_for_wheels(source: Path, venv: Path, python: Path) -> None:

@@ -21,7 +21,6 @@ from setup_steps import BOOTSTRAP_GUARD, ROOT, SetupError, Steps, digest, fresh_
 VERSIONS = ("3.11", "3.12", "3.13")
 FOLDER = ROOT / ".venv-pythons"
 REQUIREMENTS = ROOT / "requirements"
-WITHOUT = {"torch"}  # models bring it; no test here runs one
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "psutil")
 # What needs neither ROS nor PyTorch nor MuJoCo.
 WITH_ROS = "tests/unit/contract/test_interrupt.py"  # starts the demo and nodes as well
@@ -51,13 +50,9 @@ def interpreter(version: str) -> str | None:
 
 
 def wanted() -> list[str]:
-    """The packages of the robot's link and of the server."""
-    lines = [
-        line
-        for name in ("base", "server")
-        for line in (REQUIREMENTS / f"{name}.txt").read_text().splitlines()
-    ]
-    return [line for line in lines if line and line not in WITHOUT]
+    """The packages of the robot's link and of the server; models bring theirs."""
+    lists = (REQUIREMENTS / f"{name}.txt" for name in ("base", "server"))
+    return [line for each in lists for line in each.read_text().splitlines()]
 
 
 def make(version: str, python: str) -> Path:

@@ -16,7 +16,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 ROOT = Path(__file__).resolve().parents[1]
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)", re.MULTILINE)
-LISTS = ("base", "server", "sim", "no-deps", "ros", "build", "dev")
+LISTS = ("base", "server", "torch", "sim", "no-deps", "ros", "build", "dev")
 SHIPPED = (
     ("uPlot", "1.6.32", "MIT", "rosa_server/dashboard/page/uplot/uPlot.iife.min.js", "library"),
     ("panda-flow-policy", "", "Apache-2.0", "rosa_server/models/weights/panda_flow_policy.safetensors", ""),
@@ -62,7 +62,7 @@ def _package(name: str, version: str, lists: list[str]) -> dict[str, Any]:
     url = f"pkg:pypi/{name.lower().replace('_', '-')}@{version}"
     found: dict[str, Any] = {"type": "library", "bom-ref": url, "name": name, "version": version, "purl": url}
     # What a server or a robot needs to work, or what only developers need.
-    found["scope"] = "required" if set(lists) & {"base", "server"} else "optional"
+    found["scope"] = "required" if set(lists) & {"base", "server", "torch"} else "optional"
     if said := licence(name):
         found["licenses"] = [{"license": {"name": said}}]
     if lists:

@@ -1,6 +1,6 @@
 """Set everything up: virtual environment, pinned packages, ROS 2, the interface package, the scene cache.
 
-    python3 scripts/setup_env.py [--venv .venv]
+    python3 scripts/setup_env.py [--venv .venv] [--demo]
 
 Needs only the standard library. Every step is skipped when what it depends on has not changed, so a second run takes
 well under a second. Where a ROS 2 is sourced (`import rclpy` works), that ROS 2 is used; elsewhere its wheels are.
@@ -36,6 +36,10 @@ NO_BROWSER = (
     "no browser is here, so tests of the dashboard's page will be skipped:"
     " sudo apt-get install --no-install-recommends chromium chromium-driver"
 )
+OF_DEMO = (
+    "bond",
+    "tf2_msgs",
+)  # stand-ins of which the demo's nodes make use; the others are for other drivers
 OLDEST, WHEELS_PYTHON = (3, 11), (3, 11)
 
 
@@ -124,12 +128,25 @@ def install_packages(python: Path, with_ros: bool, lists: Sequence[str], no_deps
     run([*pip, "-c", constraints, *wanted, *(["--no-deps"] if no_deps else [])], f"packages-{lists[0]}")
 
 
-def install_the_rest(python: Path, with_ros: bool) -> None:
-    install_packages(python, with_ros, ["server", "sim", "dev"])
+def install_the_rest(python: Path, with_ros: bool, demo: bool) -> None:
+    install_packages(python, with_ros, ["server", "torch", "sim", *([] if demo else ["dev"])])
     install_packages(python, with_ros, ["no-deps"], no_deps=True)
 
 
-def build_interfaces(steps: Steps, venv: Path, python: Path, with_ros: bool, here: str) -> None:
+def rest(steps: Steps, python: Path, with_ros: bool, here: str, demo: bool) -> None:
+    """The packages of server and simulation, and, save for the demo, those of tests and benchmarks."""
+    key = digest(REQUIREMENTS, here)
+    if demo and steps.has("packages", key):
+        return  # and more
+    steps.step(
+        "demo packages" if demo else "packages",
+        key,
+        "installing the packages of server and simulation (about a gigabyte the first time)",
+        lambda: install_the_rest(python, with_ros, demo),
+    )
+
+
+def build_interfaces(steps: Steps, venv: Path, python: Path, with_ros: bool, here: str, demo: bool) -> None:
     pins = (REQUIREMENTS / "constraints.txt").read_text().splitlines()
     built_with = "\n".join(pin for pin in pins if pin.startswith(("ros-", "numpy==")))
     steps.step(
@@ -138,13 +155,15 @@ def build_interfaces(steps: Steps, venv: Path, python: Path, with_ros: bool, her
         "building the ROS 2 interface package",
         lambda: (build_interfaces_with_colcon if with_ros else build_interfaces_for_wheels)(venv, python),
     )
-    if not with_ros:
-        steps.step(
-            "stand-ins",
-            digest(STAND_INS, built_with, here),
-            "building stand-ins for the interfaces of ros2_control, Franka, nav2 and TF",
-            lambda: build_stand_ins(venv, python),
-        )
+    key = digest(STAND_INS, built_with, here)
+    if with_ros or (demo and steps.has("stand-ins", key)):
+        return
+    steps.step(
+        "demo stand-ins" if demo else "stand-ins",
+        key,
+        f"building stand-ins for the interfaces of {'nav2 and TF' if demo else 'ros2_control, Franka, nav2 and TF'}",
+        lambda: build_stand_ins(venv, python, OF_DEMO if demo else ()),
+    )
 
 
 def constraints_beside_ros(python: Path) -> Path:
@@ -193,7 +212,12 @@ def main() -> int:
     parser.add_argument(
         "--venv", type=Path, default=ROOT / ".venv", help="virtual environment to make or to complete"
     )
-    venv: Path = parser.parse_args().venv.resolve()
+    parser.add_argument(
+        "--demo", action="store_true", help="only what the demo needs; the rest comes with the next set-up"
+    )
+    arguments = parser.parse_args()
+    demo: bool = arguments.demo
+    venv: Path = arguments.venv.resolve()
     python = venv / "bin" / "python"
     with_ros = ros_is_sourced()
     try:
@@ -213,14 +237,8 @@ def main() -> int:
         # pip waits for the disk, and the compiler for the processor.
         with ThreadPoolExecutor() as side_by_side:
             both = [
-                side_by_side.submit(
-                    steps.step,
-                    "packages",
-                    digest(REQUIREMENTS, here),
-                    "installing the packages of server and simulation (about a gigabyte the first time)",
-                    lambda: install_the_rest(python, with_ros),
-                ),
-                side_by_side.submit(build_interfaces, steps, venv, python, with_ros, here),
+                side_by_side.submit(rest, steps, python, with_ros, here, demo),
+                side_by_side.submit(build_interfaces, steps, venv, python, with_ros, here, demo),
             ]
         for each in both:
             each.result()
@@ -237,7 +255,8 @@ def main() -> int:
             "preparing the simulated scene",
             lambda: scene_cache(python),
         )
-        mention_browser(steps)
+        if not demo:
+            mention_browser(steps)
     except SetupError as error:
         print(f"[setup] ERROR: {error}", file=sys.stderr)
         return 1

@@ -113,8 +113,12 @@ class Steps:
         self._lock = threading.Lock()  # steps that do not need each other run side by side
         self._done: dict[str, str] = json.loads(self._file.read_text()) if self._file.exists() else {}
 
+    def has(self, name: str, key: str) -> bool:
+        """Whether the step was done with this key."""
+        return self._done.get(name) == key
+
     def step(self, name: str, key: str, what: str, action: Callable[[], None]) -> None:
-        if self._done.get(name) == key:
+        if self.has(name, key):
             return
         say(f"{what} ...")
         begin_s = time.monotonic()

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
 from rosa_contract.errors import CodecError
 from rosa_contract.wire.pictures.jpeg import jpeg_size, plain_jpeg
 from rosa_contract.wire.pictures.png import plain_png, png_size
+
+cv2: Any
+try:
+    import cv2
+except ImportError:  # a client that sends pictures and reads none can do with Pillow, a tenth of the size
+    cv2 = None
 
 ENCODINGS = ("jpeg", "png", "rgb8")
 MAX_SIDE_PX = 4096
@@ -41,11 +48,24 @@ def encode_image(rgb: Rgb, encoding: str = "jpeg", quality: int = 90) -> Encoded
         raise CodecError(
             "bad_image", f"image encoding: expected one of {', '.join(ENCODINGS)}, got {encoding!r}"
         )
+    if cv2 is None:
+        return EncodedImage(encoding, height, width, _by_pillow(rgb, encoding, quality))
     suffix, options = (".jpg", [cv2.IMWRITE_JPEG_QUALITY, quality]) if encoding == "jpeg" else (".png", [])
     done, data = cv2.imencode(suffix, cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR), options)
     if not done:
         raise CodecError("bad_image", f"image: OpenCV could not encode {width}x{height} as {encoding}")
     return EncodedImage(encoding, height, width, data.tobytes())
+
+
+def _by_pillow(rgb: Rgb, encoding: str, quality: int) -> bytes:
+    try:
+        from PIL import Image
+    except ImportError:
+        words = "neither OpenCV nor Pillow is installed: pip install pillow, or send rgb8"
+        raise CodecError("bad_image", f"image encoding {encoding}: {words}") from None
+    file = BytesIO()
+    Image.fromarray(rgb).save(file, encoding, **({"quality": quality} if encoding == "jpeg" else {}))
+    return file.getvalue()
 
 
 def decode_image(image: EncodedImage) -> Rgb:
@@ -69,6 +89,8 @@ def decode_image(image: EncodedImage) -> Rgb:
         raise CodecError(
             "bad_image", f"{image.encoding} image: announced as (height, width) {size}, its bytes say {real}"
         )
+    if cv2 is None:
+        raise CodecError("bad_image", f"{image.encoding} image: OpenCV, which reads it, is not installed")
     plain = plain_png(raw) if image.encoding == "png" else plain_jpeg(raw)
     try:
         bgr = cv2.imdecode(np.frombuffer(plain, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
@@ -76,7 +98,8 @@ def decode_image(image: EncodedImage) -> Rgb:
         raise CodecError("bad_image", f"{image.encoding} image: OpenCV refused it: {error.code}") from None
     if bgr is None or bgr.shape[:2] != size:
         raise CodecError("bad_image", f"{image.encoding} image: {len(image.data)} bytes do not decode")
-    return cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB).astype(np.uint8, copy=False)
+    rgb: Rgb = cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB).astype(np.uint8, copy=False)
+    return rgb
 
 
 def check_size(height: int, width: int) -> None:

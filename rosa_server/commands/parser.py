@@ -7,13 +7,27 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Any
 
 from rosa_contract.errors import ContractError
 
-DISTRIBUTION = "rosa_client"
+DISTRIBUTIONS = (
+    "rosa-serving",
+    "rosa_client",
+)  # of wheels; of a clone or a ROS workspace, which hold everything
+# What brings a package that a command did not find; anything else comes with the server itself.
+BROUGHT_BY = {
+    "rosa_sim": "rosa-sim",
+    "matplotlib": "rosa-sim",
+    "torch": "rosa-serving[torch]",
+    "safetensors": "rosa-serving[torch]",
+    "transformers": "rosa-serving[vlm]",
+    "ray": "rosa-serving[ray]",
+    "mcap": "rosa-serving[view]",
+}
 MODULES = {
     "serve": "rosa_server.commands.serve",
     "check": "rosa_server.commands.check",
@@ -31,16 +45,22 @@ MODULES = {
     "remove": "rosa_server.commands.live.remove",
     "admit": "rosa_server.commands.live.admit",
     "dashboard": "rosa_server.commands.dashboard",
+    "view": "rosa_server.commands.view",
     "completion": "rosa_server.completion",
     "plan": "rosa_server.scheduler.commands.plan",
     "profile": "rosa_server.scheduler.commands.profile",
 }
+
+WHEEL_OF = {"bench": "rosa-sim"}  # commands of wheels that may not be installed
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0, or 2 for wrong input, which is explained on standard error."""
     words = sys.argv[1:] if argv is None else argv
     command = words[0] if words else ""
+    if wheel := _elsewhere(command):
+        print(f"rosa {command}: pip install '{wheel}' brings it", file=sys.stderr)
+        return 2
     try:
         arguments = parser_for(command).parse_args(argv)
         return int(arguments.run(arguments))
@@ -93,14 +113,21 @@ def _modules(command: str) -> list[Any]:
     return modules
 
 
+def _elsewhere(command: str) -> str:
+    """The wheel of a command that is not installed; empty for any other word."""
+    wheel = WHEEL_OF.get(command, "")
+    return "" if wheel and entry_points(group="rosa.commands", name=command) else wheel
+
+
 def _missing(command: str, error: ImportError) -> str:
-    extras = "server,sim" if command == "bench" else "server"
-    return f"{error}; pip install '{DISTRIBUTION}[{extras}]' brings what it needs"
+    package = (error.name or "").partition(".")[0]
+    wheel = BROUGHT_BY.get(package, "rosa-sim" if command == "bench" else "rosa-serving")
+    return f"{error}; pip install '{wheel}' brings what it needs"
 
 
 def installed_version() -> str:
     """Of the installed package; a source folder that was never installed has none."""
-    try:
-        return version(DISTRIBUTION)
-    except PackageNotFoundError:
-        return "(not installed)"
+    for name in DISTRIBUTIONS:
+        with suppress(PackageNotFoundError):
+            return version(name)
+    return "(not installed)"

@@ -110,7 +110,7 @@ def test_a_command_of_another_package_that_is_broken_is_named_and_left_out(
     assert main(["operator", "list"]) == 2
     said = capsys.readouterr().err
     assert "rosa operator: not available here: No module named" in said
-    assert "pip install 'rosa_client[server]' brings what it needs" in said and "Traceback" not in said
+    assert "pip install 'rosa-serving' brings what it needs" in said and "Traceback" not in said
 
 
 def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
