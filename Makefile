@@ -12,6 +12,7 @@ JUDGES_VENV ?= .venv-judges
 LEROBOT_VENV ?= .venv-lerobot
 VIEW_VENV ?= .venv-view
 SITE_VENV ?= .venv-site
+MUJOCO = $$(grep ^mujoco== requirements/constraints.txt)
 # Each run starts many processes (the tests hundreds), which would all compile the same files again; `make clean` removes what is kept.
 export PYTHONDONTWRITEBYTECODE :=
 # Interfaces built beside an installed ROS 2 have to be found; with the wheels there is nothing to source.
@@ -32,7 +33,7 @@ SECONDS ?= 30
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup setup-demo demo test test-unit check test-franka test-judges test-view test-lerobot test-env test-jax test-pythons test-ray cluster prove format train evaluate bench results faults fuzz hostile chaos soak colcon docs site wheels sbom clean clean-all
+.PHONY: help setup setup-demo demo test test-unit check test-franka test-judges test-view test-lerobot test-env test-jax test-pythons test-ray cluster prove format train train-act evaluate bench results faults fuzz hostile chaos soak colcon docs site wheels sbom clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -47,7 +48,7 @@ setup-demo:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 is missing: sudo apt-get install python3.11 python3.11-venv"; exit 1; }
 	@"$(PYTHON)" scripts/setup_env.py --venv $(VENV) $(if $(FAULT)$(findstring ros2_control,$(ARGS)),,--demo)
 
-demo: setup-demo  ## 10 pick-and-place episodes with server, ROS 2 nodes and the simulated Panda; TASK=sort_parts: three blocks by a rule in words; FAULT=list: what can go wrong; POLICY=tokens: the autoregressive policy
+demo: setup-demo  ## 10 pick-and-place episodes with server, ROS 2 nodes and the simulated Panda; TASK=sort_parts: three blocks by a rule in words; FAULT=list: what can go wrong; POLICY=tokens: the autoregressive policy; POLICY=act: LeRobot's, after `make train-act`
 	@$(WITH)python -m rosa_sim.demo $(if $(TASK),--task $(TASK)) $(if $(FAULT),--fault $(FAULT)) $(if $(POLICY),--policy $(POLICY)) $(ARGS)
 
 test: setup  ## every test
@@ -83,7 +84,7 @@ test-view: setup  ## `rosa view` with the libraries of Foxglove and Rerun, in an
 	@export PYTHONPATH=$$(echo $(abspath $(VIEW_VENV))/lib/python3*/site-packages); $(WITH)python -m pytest --confcutdir tests/view -p no:cacheprovider tests/view $(ARGS)
 
 test-lerobot: setup  ## LeRobot's policies behind ROSA, and LeRobot's own commands with the policy `rosa`, in an environment of LeRobot's own (minutes, installs 8 GB)
-	@$(WITH)python -m rosa_server.cli env lerobot --folder $(LEROBOT_VENV)
+	@$(WITH)python -m rosa_server.cli env lerobot --folder $(LEROBOT_VENV) --with "$(MUJOCO)"
 	@$(LEROBOT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps ./integrations/lerobot
 	@export LEROBOT_PYTHON="$(abspath $(LEROBOT_VENV))/bin/python"; \
 	  $(WITH)python -m pytest --confcutdir tests/lerobot -p no:cacheprovider tests/lerobot $(ARGS)
@@ -108,6 +109,10 @@ format: setup  ## format and sort imports in place
 
 train: setup  ## make the shipped models from nothing
 	@$(WITH)python -m rosa_sim.training all $(ARGS)
+
+train-act: setup  ## an ACT policy of LeRobot for the simulated cell, from recording to checkpoint, in LeRobot's environment (an hour of one core; installs 8 GB); `make demo POLICY=act` plays it
+	@$(WITH)python -m rosa_server.cli env lerobot --folder $(LEROBOT_VENV) --with "$(MUJOCO)"
+	@PYTHONPATH=. $(LEROBOT_VENV)/bin/python -m rosa_sim.training.act $(ARGS)
 
 evaluate: setup  ## success on 100 unseen seeds, with real and with blanked images, the monitor's accuracy, and other colours, light and camera
 	@$(WITH)python -m rosa_sim.training evaluate limits $(ARGS)

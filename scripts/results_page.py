@@ -43,6 +43,7 @@ SLOW = {
     "hostile_frontends": "4 minutes",
     "kairos": "40 minutes",
     "kv_serving": "5 minutes",
+    "lerobot_act": "20 minutes, after `make train-act`",
     "kv_sharing": "4 minutes",
     "policy": "3 minutes",
     "shared_prefixes": "10 s",

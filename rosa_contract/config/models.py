@@ -91,8 +91,11 @@ def anchored_model(model: Model, folder: Path) -> Model:
 
 
 def _anchored(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    paths = ("weights", "profile")
+    def is_path(key: str, value: str) -> bool:
+        # `model` may be a name of a hub, which looks like a path as well.
+        return key in ("weights", "profile") or (key == "model" and value.startswith(("./", "../")))
+
     return {
-        key: str(folder / value) if key in paths and isinstance(value, str) else value
+        key: str(folder / value) if isinstance(value, str) and is_path(key, value) else value
         for key, value in options.items()
     }

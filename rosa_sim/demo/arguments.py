@@ -50,6 +50,7 @@ TASKS = {
         policies={
             "flow": ROOT / "configs" / "pick_place.yaml",
             "tokens": ROOT / "configs" / "pick_place_tokens.yaml",
+            "act": ROOT / "configs" / "pick_place_act.yaml",
         },
         faults=True,
         timeout_s=60.0,

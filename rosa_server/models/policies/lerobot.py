@@ -35,16 +35,19 @@ class LerobotBackend:
         strict: bool = True,
         download: bool = False,
         threads: int = 1,
+        seed: int | None = None,
     ) -> None:
         """`model`: a folder, or a name of the hub whose files are in its cache; `download`: fetch them if they are not.
 
         `repeat_observation`: give a policy that looks at several past observations the newest one in place of each, as
         LeRobot does at the start of an episode; without it such a policy is refused, since a robot calls once a chunk.
-        `strict`: every tensor of weights and network has to have its partner.
+        `strict`: every tensor of weights and network has to have its partner. `seed`: a policy that draws noise (SmolVLA,
+        Diffusion) draws the same for every batch, so that the same input gets the same answer.
         """
         self.max_batch, self.memory_mb = max_batch, 0.0
         self._model, self._device, self._threads = model, device, threads
         self._repeats, self._strict, self._download = repeat_observation, strict, download
+        self._seed = seed
         config = Path(model).expanduser() / "config.json"
         # What it takes, as far as that shows before LeRobot is imported.
         self._spec = _spec_of(json.loads(config.read_text())) if config.is_file() else None
@@ -128,6 +131,8 @@ class LerobotBackend:
             told[name] = pictures.permute(0, 3, 1, 2).contiguous().float() / 255
         for name in self.input_spec.state:
             told[name] = torch.from_numpy(np.stack([one.state[name] for one in batch]).astype(np.float32))
+        if self._seed is not None:
+            torch.manual_seed(self._seed)
         with torch.no_grad():
             rows = self._rows(self._before(told))
             # A postprocessor is made for single actions.

@@ -109,7 +109,7 @@ def play_episode(
 ) -> None:
     """One episode from the world's fresh state to a little after its end."""
     if disturbance.random_start:
-        _start_anywhere(world, rng)
+        start_anywhere(world, rng)
     arm = SynchronousArm(world)
     arm.wait()
     event_round = int(rng.integers(0, 8))
@@ -141,9 +141,9 @@ def single_look(world: World, recorder: DemonstrationRecorder, rng: np.random.Ge
     """One labelled look at a cell of its own: many more cells than episodes could show, and most at the hard moment,
     before the arm has come near."""
     if rng.random() < 0.6:
-        _start_anywhere(world, rng)
+        start_anywhere(world, rng)
     if rng.random() < 0.25:
-        _teleport_cube(world, rng, str(rng.choice(["off_mat", "off_table", "in_bin"])))
+        teleport_cube(world, rng, str(rng.choice(["off_mat", "off_table", "in_bin"])))
         world.set_state(world.seed, world.qpos)
     recorder.record(expert_chunk(world), settled=True)
 
@@ -151,8 +151,8 @@ def single_look(world: World, recorder: DemonstrationRecorder, rng: np.random.Ge
 def done_look(world: World, recorder: DemonstrationRecorder, rng: np.random.Generator) -> None:
     """One look at a cube in the bin, the arm anywhere."""
     if rng.random() < 0.6:
-        _start_anywhere(world, rng)
-    _teleport_cube(world, rng, "in_bin")
+        start_anywhere(world, rng)
+    teleport_cube(world, rng, "in_bin")
     world.set_state(world.seed, world.qpos)
     recorder.record(expert_chunk(world), settled=True)
 
@@ -218,7 +218,8 @@ def _job(job: tuple[Path, int, bool]) -> Path:
     return collect_shard(*job)
 
 
-def _start_anywhere(world: World, rng: np.random.Generator) -> None:
+def start_anywhere(world: World, rng: np.random.Generator) -> None:
+    """Put the arm anywhere above the table, most often with its gripper open."""
     qpos = world.qpos
     tool = rng.uniform([0.36, -0.32, 0.06], [0.64, 0.36, 0.34])
     qpos[:7] = inverse(tool, qpos[:7], iterations=40)
@@ -234,10 +235,11 @@ def _disturb_cube(world: World, rng: np.random.Generator, disturbance: PickDistu
             [np.cos(direction), np.sin(direction)]
         )
     if disturbance.teleport:
-        _teleport_cube(world, rng, disturbance.teleport)
+        teleport_cube(world, rng, disturbance.teleport)
 
 
-def _teleport_cube(world: World, rng: np.random.Generator, where: str) -> None:
+def teleport_cube(world: World, rng: np.random.Generator, where: str) -> None:
+    """Put the cube `on_mat`, `off_mat`, `off_table` or `in_bin`, at rest."""
     at, speed_at = world.model.joint("cube").qposadr[0], world.model.joint("cube").dofadr[0]
     c = cell()
     (x0, x1), (y0, y1) = c["mat"]["x"], c["mat"]["y"]

@@ -9,8 +9,9 @@ ROOT = Path(__file__).resolve().parents[3]
 OF_THEIR_OWN = {
     "chaos",
     "faults",
+    "lerobot_act",
     "soak",
-}  # hours, an hour, as long as HOURS says
+}  # hours, an hour, an hour's training before it, as long as HOURS says
 
 
 def scripts() -> set[str]:

@@ -303,3 +303,16 @@ def test_a_number_of_hundreds_of_digits_is_named_like_any_other(number: str) -> 
     [problem] = problems(GOOD.replace("num_servers: 2", f"num_servers: {number}"))
     assert (problem.path, problem.cause) == ("server_cluster.num_servers", "out_of_range")
     assert len(str(problem)) < 200
+
+
+@pytest.mark.parametrize(
+    ("told", "path"),
+    [("./act", "act"), ("../act", "../act"), ("lab/act", None), ("/models/act", None)],
+)
+def test_a_models_folder_starts_at_the_file_where_it_begins_with_a_dot(
+    told: str, path: str | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "factory.yaml"
+    file.write_text(f"{GOOD}models:\n  a: {{backend: lerobot, options: {{model: {told}}}}}\n")
+    expected = told if path is None else str(tmp_path / path)
+    assert load_factory(file).models["a"].options["model"] == expected, "a name of a hub stays as it is"

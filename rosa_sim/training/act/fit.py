@@ -1,0 +1,182 @@
+"""LeRobot's ACT, with LeRobot's own processors and loss, on the recorded dataset. Writes a checkpoint as LeRobot does.
+
+First with the eyes as they are: what they see of every frame is computed once, so that a step costs next to
+nothing. Then everything together.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lerobot.configs.types import FeatureType, PolicyFeature
+from lerobot.datasets.factory import IMAGENET_STATS
+from lerobot.datasets.lerobot_dataset import LeRobotDataset
+from lerobot.policies.act.configuration_act import ACTConfig
+from lerobot.policies.act.modeling_act import ACTPolicy
+from lerobot.policies.factory import make_pre_post_processors
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from rosa_sim.training.act.act_cell import ACTION, PICTURES, ROWS, STATE
+from rosa_sim.training.act.backbone import WIDTHS, Given, NarrowResNet, padded, widened
+from rosa_sim.training.act.eyes import Eyes, load_eyes
+from rosa_sim.training.act.pictures import augmented
+from rosa_sim.training.act.record import COMMANDED, RATE_HZ, REPO
+
+BATCH = 64
+HEAD_RATE, JOINT_RATE = 6e-4, 2e-4
+VIEWS = 3  # of a frame, each changed in its own way
+KEEP_EVERY = 500
+JITTER_M = 0.002  # of the state
+Data = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Frames:
+    """A dataset in memory; `(n, ...)` each, chunks and paddings as LeRobot gives them."""
+
+    pictures: dict[str, NDArray[np.uint8]]
+    state: Tensor
+    chunk: Tensor  # (n, 8, 4)
+    is_pad: Tensor  # (n, 8)
+    stats: dict[str, Any]
+
+
+def load_frames(root: Path) -> Frames:
+    """Everything that LeRobot's dataset gives for ACT."""
+    times = [row / RATE_HZ for row in range(ROWS)]
+    dataset = LeRobotDataset(REPO, root=root, delta_timestamps={ACTION: times})
+    rows = [
+        dataset[index] for index in tqdm(range(len(dataset)), desc="load", unit="frame", mininterval=10.0)
+    ]
+    chunk = torch.stack([row[ACTION] for row in rows])
+    state = torch.stack([row[STATE] for row in rows])
+    # A robot is asked where it rests. Frames of a moving one are made to be about the same: their first step also goes
+    # the way by which the tool lags behind.
+    chunk[:, 0, :3] += torch.stack([row[COMMANDED] for row in rows]) - state[:, :3]
+    pictures = {
+        name: np.stack([(row[name] * 255).round().byte().permute(1, 2, 0).numpy() for row in rows])
+        for name in PICTURES.values()
+    }
+    stats = {**dataset.meta.stats, **dict.fromkeys(PICTURES.values(), IMAGENET_STATS)}
+    return Frames(pictures, state, chunk, torch.stack([row[f"{ACTION}_is_pad"] for row in rows]), stats)
+
+
+def make_config() -> ACTConfig:
+    """A small ACT: 8 steps of 50 ms from two 96 x 96 pictures and the tool's place."""
+    return ACTConfig(
+        input_features={
+            **{name: PolicyFeature(FeatureType.VISUAL, (3, 96, 96)) for name in PICTURES.values()},
+            STATE: PolicyFeature(FeatureType.STATE, (4,)),
+        },
+        output_features={ACTION: PolicyFeature(FeatureType.ACTION, (4,))},
+        chunk_size=ROWS,
+        n_action_steps=ROWS,
+        dim_model=192,
+        n_heads=4,
+        dim_feedforward=512,
+        n_encoder_layers=2,
+        n_decoder_layers=1,
+        use_vae=False,  # the expert does the same in the same place
+        dropout=0.0,
+        pretrained_backbone_weights=None,
+        device="cpu",
+        push_to_hub=False,
+    )
+
+
+def fit_act(root: Path, eyes_path: Path, folder: Path, head_steps: int, joint_steps: int) -> Path:
+    """Train and write the checkpoint `folder`."""
+    frames = load_frames(root)
+    eyes = Eyes()
+    load_eyes(eyes, eyes_path)
+    narrow = eyes.backbone.eval()  # the statistics of its normalisation stay
+    torch.manual_seed(1)
+    policy = ACTPolicy(make_config())
+    wide, policy.model.backbone = policy.model.backbone, Given()
+    processors = make_pre_post_processors(policy.config, dataset_stats=frames.stats)
+
+    def keep() -> None:
+        wide.load_state_dict(widened(narrow.state_dict(), wide.state_dict()))
+        policy.model.backbone = wide
+        for one in (policy, *processors):
+            one.save_pretrained(folder)
+        policy.model.backbone = Given()
+
+    if head_steps:
+        seen = look_at_all(narrow, frames)
+        _train(
+            policy,
+            processors[0],
+            frames,
+            head_steps,
+            HEAD_RATE,
+            [],
+            lambda rows, rng: seen[rows, rng.integers(VIEWS)],
+            keep,
+        )
+    if joint_steps:
+
+        def looked(rows: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
+            told = [augmented(frames.pictures[name][rows], rng) for name in PICTURES.values()]
+            return narrow(torch.cat(told)).unflatten(0, (len(told), len(rows))).transpose(0, 1)
+
+        _train(
+            policy, processors[0], frames, joint_steps, JOINT_RATE, list(narrow.parameters()), looked, keep
+        )
+    return folder
+
+
+def look_at_all(narrow: NarrowResNet, frames: Frames) -> Tensor:
+    """What the eyes see `(n, views, cameras, 128, 3, 3)`."""
+    rng, count = np.random.default_rng(51), len(frames.state)
+    seen = torch.empty((count, VIEWS, len(frames.pictures), WIDTHS[-1], 3, 3))
+    with torch.inference_mode():
+        for start in tqdm(range(0, count, 128), desc="look", unit="batch", mininterval=10.0):
+            rows = slice(start, min(start + 128, count))
+            for view in range(VIEWS):
+                for camera, pictures in enumerate(frames.pictures.values()):
+                    seen[rows, view, camera] = narrow(augmented(pictures[rows], rng))
+    return seen
+
+
+def _train(policy, before, frames, steps, rate, eyes, maps_of, keep) -> None:  # type: ignore[no-untyped-def]
+    rng = np.random.default_rng([52, steps])
+    groups = [{"params": list(policy.parameters()), "rate": rate}]
+    if eyes:
+        groups.append({"params": eyes, "rate": rate})
+    optimiser = torch.optim.AdamW(groups, lr=rate, weight_decay=policy.config.optimizer_weight_decay)
+    policy.train()
+    shown = math.nan
+    bar = tqdm(range(steps), desc="fit", unit="step", mininterval=10.0)
+    for step in bar:
+        share = min(1.0, (step + 1) / 100) * (0.5 * (1 + math.cos(math.pi * step / steps)) * 0.98 + 0.02)
+        for group in optimiser.param_groups:
+            group["lr"] = group["rate"] * share
+        rows = rng.integers(0, len(frames.state), BATCH)
+        maps = maps_of(rows, rng)
+        batch = before(
+            {
+                STATE: frames.state[rows] + JITTER_M * torch.randn(BATCH, 4),
+                ACTION: frames.chunk[rows],
+                f"{ACTION}_is_pad": frames.is_pad[rows],
+            }
+        )
+        batch |= {name: padded(maps[:, camera]) for camera, name in enumerate(frames.pictures)}
+        loss, _ = policy.forward(batch)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_([one for group in groups for one in group["params"]], 1.0)
+        optimiser.step()
+        shown = float(loss.detach()) if math.isnan(shown) else 0.98 * shown + 0.02 * float(loss.detach())
+        if (step + 1) % 50 == 0:
+            bar.set_postfix(loss=f"{shown:.4f}")
+        if (step + 1) % KEEP_EVERY == 0 or step + 1 == steps:
+            tqdm.write(f"fit, step {step + 1}: loss {shown:.4f}")
+            keep()
