@@ -41,8 +41,8 @@ class LerobotBackend:
 
         `repeat_observation`: give a policy that looks at several past observations the newest one in place of each, as
         LeRobot does at the start of an episode; without it such a policy is refused, since a robot calls once a chunk.
-        `strict`: every tensor of weights and network has to have its partner. `seed`: a policy that draws noise (SmolVLA,
-        Diffusion) draws the same for every batch, so that the same input gets the same answer.
+        `strict`: every tensor of weights and network has to have its partner. `seed`: a policy that draws noise, as
+        SmolVLA, draws the same for every batch, so that the same input gets the same answer.
         """
         self.max_batch, self.memory_mb = max_batch, 0.0
         self._model, self._device, self._threads = model, device, threads

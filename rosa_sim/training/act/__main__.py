@@ -1,7 +1,7 @@
 """`python -m rosa_sim.training.act [STEP...]`: LeRobot's ACT from nothing, with the Python of LeRobot's environment.
 
 look: pictures for the eyes. record: demonstrations as a LeRobot dataset. eyes, fit: training. play: the policy in
-LeRobot's own loop. Without a step: all but the last.
+LeRobot's own loop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ FIRST_SEED = 900_000  # as `make demo`
 def main() -> None:
     root = Path(__file__).resolve().parents[3]
     parser = argparse.ArgumentParser(prog="python -m rosa_sim.training.act", description=__doc__)
-    parser.add_argument("step", choices=STEPS, nargs="*", help="what to do, one after the other")
+    parser.add_argument(
+        "step", choices=("all", *STEPS), nargs="*", default="all", help="one after the other; all: but the last"
+    )
     parser.add_argument("--work", type=Path, default=root / ".cache" / "act", help="dataset and checkpoints")
     parser.add_argument("--demonstrations", type=int, default=600, help="pieces of 0.8 s to record")
     parser.add_argument("--looks", type=int, default=5000, help="single pictures for the eyes")
@@ -42,7 +44,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(args.threads)
-    steps = args.step or STEPS[:-1]
+    steps = STEPS[:-1] if "all" in args.step else args.step
     policy = args.policy or args.work / "policy"
     if "look" in steps or "record" in steps:
         from rosa_sim.training.act.record import look, record

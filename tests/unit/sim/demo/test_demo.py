@@ -132,7 +132,7 @@ def test_a_task_brings_its_own_robot_factory_file_and_time() -> None:
     [
         (["--task", "sort_parts", "--arm", "ros2_control"], "--arm: sort_parts has mujoco, got ros2_control"),
         (["--task", "sort_parts", "--policy", "tokens"], "--policy: sort_parts has vla, got tokens"),
-        (["--policy", "vla"], "--policy: pick_place has flow, tokens, got vla"),
+        (["--policy", "vla"], "--policy: pick_place has flow, tokens, act, got vla"),
         (["--task", "sort_parts", "--fault", "server_lost"], "only, not into sort_parts"),
     ],
 )
