@@ -22,7 +22,11 @@ def main() -> None:
     root = Path(__file__).resolve().parents[3]
     parser = argparse.ArgumentParser(prog="python -m rosa_sim.training.act", description=__doc__)
     parser.add_argument(
-        "step", choices=("all", *STEPS), nargs="*", default="all", help="one after the other; all: but the last"
+        "step",
+        choices=("all", *STEPS),
+        nargs="*",
+        default="all",
+        help="one after the other; all: but the last",
     )
     parser.add_argument("--work", type=Path, default=root / ".cache" / "act", help="dataset and checkpoints")
     parser.add_argument("--demonstrations", type=int, default=600, help="pieces of 0.8 s to record")
