@@ -68,19 +68,19 @@ test-franka:  ## the driver `franka` against a simulated FR3, in an environment 
 	@MINUTES=$(MINUTES) $(FRANKA_VENV)/bin/python -m pytest --confcutdir tests/franka -p no:cacheprovider tests/franka $(ARGS)
 
 test-ray: setup  ## servers whose workers Ray starts on two machines, which are network namespaces of this one (a minute; installs Ray)
-	@"$(PYTHON)" scripts/ray_env.py --venv $(RAY_VENV) --beside $(VENV)
+	@"$(PYTHON)" scripts/beside_env.py ray --venv $(RAY_VENV) --beside $(VENV)
 	@$(RAY_VENV)/bin/python -m pytest --confcutdir tests/ray -p no:cacheprovider tests/ray $(ARGS)
 
 cluster: setup  ## two machines on one: Ray starts the workers, 32 robots are served, a machine dies; prints what each robot lost
-	@"$(PYTHON)" scripts/ray_env.py --venv $(RAY_VENV) --beside $(VENV)
+	@"$(PYTHON)" scripts/beside_env.py ray --venv $(RAY_VENV) --beside $(VENV)
 	@$(RAY_VENV)/bin/python -m rosa_sim.machines $(ARGS)
 
 test-judges: setup  ## vla-eval and inspect-robots drive ROSA with their own code, on Meta-World and their mock (minutes, installs 130 MB)
-	@PYTHONPATH=scripts "$(PYTHON)" scripts/environments/judges.py --venv $(JUDGES_VENV) --beside $(VENV)
+	@"$(PYTHON)" scripts/beside_env.py judges --venv $(JUDGES_VENV) --beside $(VENV)
 	@$(JUDGES_VENV)/bin/python -m pytest --confcutdir tests/judges -p no:cacheprovider tests/judges $(ARGS)
 
 test-view: setup  ## `rosa view` with the libraries of Foxglove and Rerun, in an environment of their own (a minute, installs packages)
-	@PYTHONPATH=scripts "$(PYTHON)" scripts/environments/view.py --venv $(VIEW_VENV)
+	@"$(PYTHON)" scripts/beside_env.py view --venv $(VIEW_VENV) --beside $(VENV)
 	@export PYTHONPATH=$$(echo $(abspath $(VIEW_VENV))/lib/python3*/site-packages); $(WITH)python -m pytest --confcutdir tests/view -p no:cacheprovider tests/view $(ARGS)
 
 test-lerobot: setup  ## LeRobot's policies behind ROSA, and LeRobot's own commands with the policy `rosa`, in an environment of LeRobot's own (minutes, installs 8 GB)
@@ -129,7 +129,7 @@ results: setup  ## the quick benchmarks, the paper's figures and docs/results.md
 
 faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted. CLUSTER=ray: those of machines, on two of them (20 minutes)
 ifeq ($(CLUSTER),ray)
-	@"$(PYTHON)" scripts/ray_env.py --venv $(RAY_VENV) --beside $(VENV)
+	@"$(PYTHON)" scripts/beside_env.py ray --venv $(RAY_VENV) --beside $(VENV)
 	@$(RAY_VENV)/bin/python -m rosa_sim.machines --no-panda --repeat 20 $(ARGS)
 else
 	@$(WITH)python -m benchmarks.faults.faults $(ARGS)

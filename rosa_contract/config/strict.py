@@ -46,17 +46,23 @@ def read_yaml(path: str | Path) -> Any:
 
     Raises `ConfigError` for a missing, huge or malformed file, duplicate keys, and alias bombs.
     """
-    source = str(path)
+    hint = "; a factory description has a few kilobytes"
+    return parse_yaml(read_bounded(path, MAX_FILE_BYTES, hint), str(path))
+
+
+def read_bounded(path: str | Path, max_bytes: int, hint: str = "") -> bytes:
+    """The bytes of a file. Raises `ConfigError` for one that cannot be read or is larger. `hint`: what to say then."""
     try:
         with open(path, "rb") as file:
-            raw = file.read(MAX_FILE_BYTES + 1)
+            raw = file.read(max_bytes + 1)
     except OSError as error:
         problem = ConfigProblem("", "unreadable", f"cannot be read: {error.strerror or error}")
-        raise ConfigError(source, [problem]) from None
-    if len(raw) > MAX_FILE_BYTES:
-        words = f"is larger than {MAX_FILE_BYTES} bytes; a factory description has a few kilobytes"
-        raise ConfigError(source, [ConfigProblem("", "too_large", words)])
-    return parse_yaml(raw, source)
+        raise ConfigError(str(path), [problem]) from None
+    if len(raw) > max_bytes:
+        raise ConfigError(
+            str(path), [ConfigProblem("", "too_large", f"is larger than {max_bytes} bytes{hint}")]
+        )
+    return raw
 
 
 def parse_yaml(raw: bytes | str, source: str = "<text>") -> Any:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.config.strict import Reader
+from rosa_contract.config.strict import Reader, read_bounded
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.setting import setting
 from rosa_server.scheduler.problem import StreamClass
@@ -191,16 +191,7 @@ def _with_stream_classes(reader: Reader, schedule: Schedule) -> Schedule:
 
 def load_schedule(path: str | Path) -> Schedule:
     """A schedule as `rosa plan --json` printed it. Raises `ConfigError` for anything else."""
-    source = str(path)
-    try:
-        with open(path, "rb") as file:
-            raw = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        problem = ConfigProblem("", "unreadable", f"cannot be read: {error.strerror or error}")
-        raise ConfigError(source, [problem]) from None
-    if len(raw) > MAX_FILE_BYTES:
-        raise ConfigError(source, [ConfigProblem("", "too_large", f"is larger than {MAX_FILE_BYTES} bytes")])
-    return parse_schedule(raw, source)
+    return parse_schedule(read_bounded(path, MAX_FILE_BYTES), str(path))
 
 
 def parse_schedule(raw: bytes | str, source: str = "<schedule>") -> Schedule:

@@ -1,4 +1,4 @@
-"""The environment of `make test-ray`: every version is pinned, as in ROSA's own where both have a package."""
+"""Environments beside ROSA's own, such as that of `make test-ray`: versions are pinned, as in ROSA's where both have one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def ray_env(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def beside_env(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(ROOT / "scripts")
-    module = importlib.import_module("ray_env")
+    module = importlib.import_module("beside_env")
 
     def run(command: list[Any], step: str) -> None:
         if step == "ray_venv":  # what the real one makes
             (Path(command[-1]) / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
 
-    for name in ("ray_env", "setup_steps"):
+    for name in ("beside_env", "setup_steps"):
         monkeypatch.setattr(importlib.import_module(name), "run", run)
     return module
 
@@ -35,14 +35,14 @@ def test_every_version_is_pinned_and_none_contradicts_rosas_own() -> None:
     }
 
 
-def test_it_finds_rosas_packages_behind_its_own(ray_env: ModuleType, tmp_path: Path) -> None:
+def test_it_finds_rosas_packages_behind_its_own(beside_env: ModuleType, tmp_path: Path) -> None:
     beside = tmp_path / ".venv" / "lib" / "python3.11" / "site-packages"
     beside.mkdir(parents=True)
-    ray_env.install(tmp_path / ".venv-ray", tmp_path / ".venv")
+    beside_env.install("ray", tmp_path / ".venv-ray", tmp_path / ".venv")
     (path,) = (tmp_path / ".venv-ray").rglob("*.pth")
     assert str(beside) in path.read_text()
 
 
-def test_without_rosas_environment_it_says_how_to_make_one(ray_env: ModuleType, tmp_path: Path) -> None:
+def test_without_rosas_environment_it_says_how_to_make_one(beside_env: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(importlib.import_module("setup_steps").SetupError, match="make setup"):
-        ray_env.install(tmp_path / ".venv-ray", tmp_path / ".venv")
+        beside_env.install("ray", tmp_path / ".venv-ray", tmp_path / ".venv")
