@@ -1,6 +1,6 @@
 """What the robot's nodes cost in this tree and in another commit's: `robot_side` of both, in turns.
 
-    python -m benchmarks.robot.nodes_against [2260fb9] [--turns 3] [--seconds 10]
+    python -m benchmarks.robot.nodes_against [2260fb9] [--turns 8] [--seconds 10]
 
 CPU of runtime and arm node, and the control loop's jitter, with replayed sensors and in simulation. Each tree runs from
 its own files in this environment, each first in every other turn. `results/robot_side.json` is written on the way.
@@ -51,7 +51,10 @@ def measured(tree: Path, seconds: float) -> dict[str, dict[str, float]]:
 
 
 def summarise(runs: dict[str, list[dict[str, dict[str, float]]]]) -> list[dict[str, Any]]:
-    """One row per tree and driver: means of CPU in % of a core, and the median of the turns' jitter in ms."""
+    """One row per tree and driver: means over the turns of CPU in % of a core and of jitter in ms, with its standard
+    error. A turn's p99 is either tiny or tenths of a ms, depending on how the periods of loop and timers lie to each
+    other while it lasts, so a median of a few turns would say which of the two came once more often.
+    """
     rows = []
     for tree, turns in runs.items():
         for driver in DRIVERS:
@@ -59,8 +62,11 @@ def summarise(runs: dict[str, list[dict[str, dict[str, float]]]]) -> list[dict[s
             row: dict[str, Any] = {"tree": tree, "driver": driver}
             for node in ("runtime_node", "arm_node"):
                 row[f"{node}_percent"] = round(statistics.mean(one[f"{node}_cpu_percent"] for one in here), 2)
-            row["jitter_p99_ms"] = round(statistics.median(one["jitter_p99_ms"] for one in here), 3)
-            row["jitter_p99_ms_per_turn"] = [one["jitter_p99_ms"] for one in here]
+            jitter_ms = [one["jitter_p99_ms"] for one in here]
+            error_ms = statistics.stdev(jitter_ms) / len(jitter_ms) ** 0.5 if len(jitter_ms) > 1 else 0.0
+            row["jitter_p99_ms"] = round(statistics.mean(jitter_ms), 3)
+            row["jitter_p99_error_ms"] = round(error_ms, 3)
+            row["jitter_p99_ms_per_turn"] = jitter_ms
             row["other_load_percent"] = round(statistics.mean(one["other_load_percent"] for one in here), 1)
             rows.append(row)
     return rows
@@ -85,7 +91,7 @@ def judge(rows: list[dict[str, Any]], commit: str) -> list[dict[str, Any]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("commit", nargs="?", default="2260fb9", help="default: %(default)s")
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=10.0, help="of each driver in each turn")
     arguments = parser.parse_args()
     where = machine()
@@ -100,7 +106,8 @@ def main() -> int:
     for row in rows:
         print(
             f"{row['tree']:10} {row['driver']:7} runtime node {row['runtime_node_percent']:5.1f} %  arm node "
-            f"{row['arm_node_percent']:5.1f} %  jitter p99 {row['jitter_p99_ms']:.3f} ms  others "
+            f"{row['arm_node_percent']:5.1f} %  jitter p99 {row['jitter_p99_ms']:.3f} +- "
+            f"{row['jitter_p99_error_ms']:.3f} ms  others "
             f"{row['other_load_percent']:.0f} %"
         )
     aims = judge(rows, arguments.commit)
