@@ -1,4 +1,4 @@
-"""Environments beside ROSA's own, as that of `make test-ray`: versions are pinned, and as in ROSA's where both have one."""
+"""Environments beside ROSA's own, as that of `make test-ray`: versions are pinned, as in ROSA's where both have one."""
 
 from __future__ import annotations
 
