@@ -3,8 +3,8 @@
     python3 scripts/beside_env.py ray|judges|view [--venv .venv-ray] [--beside .venv]
 
 Ray takes 200 MB, and only servers of several machines need it. vla-eval and inspect-robots judge policies of anybody;
-Meta-World pins an older MuJoCo. Foxglove's and Rerun's libraries check what `rosa view` shows. So they are no part of the set-up. Needs only the standard library, and does nothing
-when nothing has changed.
+Meta-World pins an older MuJoCo. Foxglove's and Rerun's libraries check what `rosa view` shows. So they are no part of
+the set-up. Needs only the standard library, and does nothing when nothing has changed.
 """
 
 from __future__ import annotations
