@@ -1,4 +1,7 @@
-"""openpi's own client, GR00T's protocol in its three dialects and a native robot, on one worker: one batch for all."""
+"""openpi's own client, GR00T's protocol in its three dialects and native robots, on one worker: one batch for all.
+
+One of the native robots is a program with the Python client, the other the nodes of a ROS 2 robot, which replays a picture.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,23 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
+import rclpy
 from openpi_client.websocket_client_policy import WebsocketClientPolicy
 
 from rosa_client import Answer, Robot
+from rosa_client.bringup.bringup import Bringup
+from rosa_client.bringup.graph import Robot as RosRobot
 from tests.system.frontends.clients import JOINTS_DEG, OPENPI, metrics, observation, with_frontends
 from tests.system.frontends.gr00t_clients import ONE_CAMERA, PolicyClient, flat, nested
+from tests.system.operator.place import Floor, begin
+from tests.system.replayed import robot_file
 from tests.system.server_harness import PATIENCE_S, Server
 
 # The client opens its connection in a way that newer versions of websockets advise against.
 pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used:DeprecationWarning")
-LATENCY_MS = 1000.0  # of a batch: long enough that five calls arrive while one runs, also on a slow machine
+LATENCY_MS = 1000.0  # of a batch: long enough that six calls arrive while one runs, also on a slow machine
+ROS = "panda0"  # the ROS 2 robot's name
+ANSWERED = 'rosa_requests_total{component="system1",status="ok"}'
 Served = tuple[Server, dict[str, int]]
 
 
@@ -34,8 +44,31 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 JOINTS = {"n1.5": 0.15, "n1.6": 0.16, "n1.7": 0.17, "openpi": np.deg2rad(JOINTS_DEG[0]), "native": 0.3}
 
 
+@pytest.fixture(scope="module")
+def floor(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Floor]:
+    """Where the ROS 2 robot's own topics are heard. Its arm, camera and runtime are nodes in processes of their own."""
+    server, _ = served
+    folder = tmp_path_factory.mktemp("robot")
+    robot = RosRobot(
+        config=str(server.config),
+        robot=str(robot_file(folder, cameras={"front": {"width": 8, "height": 8, "encoding": "rgb8"}})),
+        gateway=server.endpoint,
+        driver="replay",
+        source=str(folder),
+        namespace=ROS,
+    )
+    with Bringup([robot], logs=folder / "logs"):
+        begin()
+        it = Floor((ROS,))
+        try:
+            yield it
+        finally:
+            it.close()
+            rclpy.try_shutdown()
+
+
 class Clients:
-    """One of each. `asking`: what asks for one, and answers the first joint of its action in rad."""
+    """One of each but the ROS 2 robot. `asking`: what asks for one, and answers the first joint of its action in rad."""
 
     def __init__(self, served: Served, closing: ExitStack) -> None:
         server, ports = served
@@ -84,14 +117,21 @@ def counted(server: Server, name: str) -> float:
     return found
 
 
-def test_clients_of_all_protocols_share_one_batch_and_each_has_its_deadline_counted(served: Served) -> None:
+def test_clients_of_all_protocols_share_one_batch_and_each_has_its_deadline_counted(
+    served: Served, floor: Floor
+) -> None:
     server, _ = served
     with ExitStack() as closing:
         clients = Clients(served, closing)
         pool = closing.enter_context(ThreadPoolExecutor(6))
-        asking, until_s = clients.asking(), time.monotonic() + PATIENCE_S
-        while clients.batch_size != len(asking):
-            assert time.monotonic() < until_s, clients.batch_size
+        asking, until_s, alone_size = clients.asking(), time.monotonic() + 2 * PATIENCE_S, 0
+        floor.start(ROS, "pick")
+        # The ROS 2 robot asks again a little after each answer. Just after one, somebody else keeps the worker busy, so
+        # that all others have asked when it is free; whatever came in between, this is done until it was so.
+        while (clients.batch_size, alone_size) != (len(asking) + 1, 1):
+            assert time.monotonic() < until_s, (clients.batch_size, alone_size)
+            answered = metrics(server).get(ANSWERED, 0)
+            floor.until(lambda before=answered: metrics(server).get(ANSWERED, 0) > before, f"{ROS} to ask")
             before = metrics(server)["rosa_messages_total"]
             alone = pool.submit(asked, clients.first, 0.0)
             while metrics(server)["rosa_messages_total"] == before and not alone.done():
@@ -99,15 +139,15 @@ def test_clients_of_all_protocols_share_one_batch_and_each_has_its_deadline_coun
             calls = {name: pool.submit(ask) for name, ask in asking.items()}
             for name, call in calls.items():  # to each its own, whoever else was in the batch
                 assert call.result() == pytest.approx(JOINTS[name], abs=1e-5), name
-            if alone.result().batch_size > 1:  # then not all of the five were in one
-                clients.batch_size = 0
-        # Six robots were there, and the sixth was alone: the batch of five was one of each.
-        for robot in ("native", "openpi-1.1", "gr00t-1.1", "gr00t-1.2", "gr00t-1.3"):
+            alone_size = alone.result().batch_size
+        # Seven robots were there, and one of them was alone: the batch of six was one of each other.
+        for robot in (ROS, "native", "openpi-1.1", "gr00t-1.1", "gr00t-1.2", "gr00t-1.3"):
             margin = f'rosa_deadline_margin_ratio{{component="system1",robot="{robot}"}}'
             assert 0.0 < counted(server, margin) <= 1.0, robot
         assert metrics(server)['rosa_frontend_clients{frontend="gr00t"}'] == 3
         missed = 'rosa_requests_total{component="system1",status="expired"}'
         assert metrics(server).get(missed, 0) == 0
+        floor.until(lambda: floor.rounds[ROS] >= 2, f"{ROS} to complete a round with its answers")
         assert clients.gr00t["n1.5"].get_modality_config()["video"]["modality_keys"] == ["video.ego"]
         for dialect in ("n1.6", "n1.7"):
             assert clients.gr00t[dialect].get_modality_config()["video"]["modality_keys"] == ["ego"]
