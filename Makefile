@@ -9,8 +9,11 @@ FRANKA_VENV ?= .venv-franka
 JAX_VENV ?= .venv-jax
 RAY_VENV ?= .venv-ray
 JUDGES_VENV ?= .venv-judges
-LEROBOT_VENV ?= .venv-lerobot
 VIEW_VENV ?= .venv-view
+LEROBOT ?= lerobot
+LEROBOT_BASE ?= $(PYTHON)
+LEROBOT_VENV ?= .venv-$(LEROBOT)
+LEROBOT_HAS = $(or $(LEROBOT_PYTHON),$(abspath $(LEROBOT_VENV))/bin/python)
 SITE_VENV ?= .venv-site
 MUJOCO = $$(grep ^mujoco== requirements/constraints.txt)
 # Each run starts many processes (the tests hundreds), which would all compile the same files again; `make clean` removes what is kept.
@@ -83,10 +86,12 @@ test-view: setup  ## `rosa view` with the libraries of Foxglove and Rerun, in an
 	@"$(PYTHON)" scripts/beside_env.py view --venv $(VIEW_VENV) --beside $(VENV)
 	@export PYTHONPATH=$$(echo $(abspath $(VIEW_VENV))/lib/python3*/site-packages); $(WITH)python -m pytest --confcutdir tests/view -p no:cacheprovider tests/view $(ARGS)
 
-test-lerobot: setup  ## LeRobot's policies behind ROSA, and LeRobot's own commands with the policy `rosa`, in an environment of LeRobot's own (minutes, installs 8 GB)
-	@$(WITH)python -m rosa_server.cli env lerobot --folder $(LEROBOT_VENV) --with "$(MUJOCO)"
-	@$(LEROBOT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps ./integrations/lerobot
-	@export LEROBOT_PYTHON="$(abspath $(LEROBOT_VENV))/bin/python"; \
+test-lerobot: setup  ## LeRobot's policies behind ROSA, and LeRobot's own commands with the policy `rosa`, in an environment of LeRobot's own (minutes, installs 8 GB). LEROBOT=lerobot06 LEROBOT_BASE=python3.12: LeRobot 0.6; LEROBOT_PYTHON=...: an environment that is there
+ifndef LEROBOT_PYTHON
+	@$(WITH)python -m rosa_server.cli env $(LEROBOT) --folder $(LEROBOT_VENV) --with "$(MUJOCO)" --python "$(LEROBOT_BASE)"
+endif
+	@$(LEROBOT_HAS) -m pip install --quiet --disable-pip-version-check --no-deps ./integrations/lerobot
+	@export LEROBOT_PYTHON="$(LEROBOT_HAS)"; \
 	  $(WITH)python -m pytest --confcutdir tests/lerobot -p no:cacheprovider tests/lerobot $(ARGS)
 
 test-env: setup  ## models in Python environments of their own, with every Python from 3.10 that is here (minutes, installs packages)
@@ -173,4 +178,4 @@ clean:  ## remove caches and build folders; keep the virtual environment and rec
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 clean-all: clean  ## clean, and the virtual environments too
-	rm -rf $(VENV) $(FRANKA_VENV) $(JAX_VENV) $(RAY_VENV) $(JUDGES_VENV) $(VIEW_VENV) $(LEROBOT_VENV) $(SITE_VENV) .venv-pythons
+	rm -rf $(VENV) $(FRANKA_VENV) $(JAX_VENV) $(RAY_VENV) $(JUDGES_VENV) $(VIEW_VENV) $(LEROBOT_VENV) .venv-lerobot .venv-lerobot06 $(SITE_VENV) .venv-pythons

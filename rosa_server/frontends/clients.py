@@ -38,6 +38,7 @@ class FrontendError(CausedError):
         "unauthorized": "no API key, or none that belongs to a robot of the key folder",
         "too_many_clients": "as many clients as the frontend takes are connected",
         "too_many_connections": "more connections than the frontend looks at",
+        "flooding": "frames that belong to no message, such as pings, without end",
         "not_reading": "the client did not take its answer",
         "not_supported": "a part of the protocol that ROSA does not have",
         "too_large": "a message above `max_message_mb`, or a batch above `max_batch`",
@@ -58,11 +59,16 @@ class Client:
         self._time = Meter(limits.CLIENT_SHARE, limits.CLIENT_BURST_S)
         self._calls = Meter(frontend.spec.frontend.max_rate_hz, 2.0)
         self.heard_s = time.monotonic()
-        self.answered = False  # until then it is a stranger
+        self.asked = self.answered = False  # until it has had an answer it is a stranger
 
     async def infer(self, seen: Mapping[str, Array], prompt: str, number: int = 0) -> Answer:
         """Ask as this client's robot with this number. Raises `RobotError`."""
         while len(self._robots) <= number:
+            new = self._frontend.new_robots
+            if not self.answered and (wait_s := new.wait_s(time.monotonic())) > 0:
+                await asyncio.sleep(wait_s)
+                continue
+            new.spend(time.monotonic(), 0.0 if self.answered else 1.0)
             self._robots.append(self._frontend.robot(self._keys))
         spec = self._frontend.spec
         component = spec.frontend.component
@@ -81,18 +87,21 @@ class Client:
             self.close()
             self._keys = keys
 
+    @property
+    def meters(self) -> tuple[Meter, ...]:
+        """Of the frontend's time that it takes."""
+        return (self._time,) if self.answered else (self._time, self._frontend.strangers)
+
     def wait_s(self, now_s: float) -> float:
         """How long until its next message is read."""
-        self.heard_s = now_s
-        own = max(self._time.wait_s(now_s), self._calls.wait_s(now_s))
-        return own if self.answered else max(own, self._frontend.strangers.wait_s(now_s))
+        self.heard_s, self.asked = now_s, True
+        return max(meter.wait_s(now_s) for meter in (self._calls, *self.meters))
 
     def handled(self, now_s: float, spent_s: float) -> None:
         """Handling one of its messages took this much of the frontend's time."""
         self._calls.spend(now_s, 1.0)
-        self._time.spend(now_s, spent_s)
-        if not self.answered:
-            self._frontend.strangers.spend(now_s, spent_s)
+        for meter in self.meters:
+            meter.spend(now_s, spent_s)
 
     def close(self) -> None:
         for robot in self._robots:
@@ -108,6 +117,7 @@ class Clients:
         self.spec = spec
         self.mapping = ClientMapping(spec.frontend)
         self.strangers = Meter(limits.STRANGERS_SHARE, limits.STRANGERS_BURST_S)
+        self.new_robots = Meter(limits.NEW_ROBOTS_PER_S, float(spec.frontend.max_clients))
         self._ring = KeyRing(spec.keys) if spec.keys else None
         self._server_key = read_keys(self._ring.folder / f"{SERVER}.key")["public"] if self._ring else b""
         self._numbers = itertools.count(1)
@@ -160,7 +170,8 @@ class Clients:
             if not strangers:
                 words = f"{len(self.open)} clients are connected, and no more may be (max_clients)"
                 raise FrontendError("too_many_clients", words)
-            leaves = min(strangers, key=lambda key: self.open[key].heard_s)
+            # One that has asked waits for an answer; of a crowd that says nothing, many more come meanwhile.
+            leaves = min(strangers, key=lambda key: (self.open[key].asked, self.open[key].heard_s))
             self.leave(leaves)
             self.refused("too_many_clients", "it has had no answer yet and was silent for the longest time")
         self.open[connection] = client = Client(self, keys)
@@ -178,6 +189,11 @@ class Clients:
             log.warning(
                 "client_refused", frontend=self.spec.name, cause=cause, reason=reason[:500], peer=str(peer)
             )
+
+    def floods(self, connection: object, peer: object) -> None:
+        """A connection sends what belongs to no message, without end; its transport ends it."""
+        self.leave(connection)
+        self.refused("flooding", "it sends what belongs to no message", peer)
 
     def report(self, now_s: float) -> None:
         """Tell the server what is counted, at most once a second, when it has changed."""

@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from rosa_client.robot.answer import Answer
 from rosa_contract.config.frontends import AUTO
 from rosa_server.frontends import limits
 from rosa_server.frontends.clients import REFUSALS, Client, Clients, FrontendError, unless_gone, words_of
+from rosa_server.frontends.door import ACCEPTED_AT_ONCE, doors
 from rosa_server.frontends.gr00t_words import ARRAYS, N16, answered, asked, modality_config
+from rosa_server.frontends.intake import UNREAD, Intake
 from rosa_server.frontends.zmtp import Peer, ZmtpError
 from rosa_server.models.remote.arrays import Dialect, WireError, pack, unpack
 from rosa_server.serving.base import log
@@ -23,57 +25,97 @@ STREAM_BYTES = 64 << 10  # read ahead of a connection
 Message = tuple[list[bytes], bytes]
 
 
+class Stream(asyncio.StreamReaderProtocol):
+    """A connection as a stream, whose bytes are read as `intake.py` says."""
+
+    def __init__(self, server: Gr00tServer) -> None:
+        super().__init__(asyncio.StreamReader(limit=STREAM_BYTES), server.handle)
+        self._server = server
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        server = self._server
+        self._intake = intake = Intake(
+            transport,
+            super().data_received,
+            lambda: server.meters(intake),
+            lambda: server.flooded(intake),
+            server.max_message_mb,
+        )
+        super().connection_made(cast(asyncio.Transport, intake))
+
+    def data_received(self, data: bytes) -> None:
+        self._intake.received(data)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._intake.hold(UNREAD)  # heartbeats are answered too, whether or not anybody takes the answers
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._intake.release(UNREAD)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._intake.close()
+        super().connection_lost(error)
+
+
 class Gr00tServer:
-    """One listening socket and its clients, in one event loop."""
+    """Listening sockets and their clients, in one event loop."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
         self._entrance = limits.Entrance()
-        self._server: asyncio.Server | None = None
-        self._open: set[asyncio.StreamWriter] = set()
+        self._servers: list[asyncio.Server] = []
+        self._open: set[asyncio.WriteTransport] = set()
 
     async def listen(self) -> Gr00tServer:
         """Accept clients from now on. Raises `OSError`."""
         host, port = self._clients.spec.frontend.address
-        self._server = await asyncio.start_server(self._handle, host, port, limit=STREAM_BYTES)
+        for door in doors(host, port, self._entrance, self._clients.refused):
+            server = await asyncio.get_running_loop().create_server(
+                lambda: Stream(self), sock=door, backlog=ACCEPTED_AT_ONCE
+            )
+            self._servers.append(server)
         return self
+
+    @property
+    def max_message_mb(self) -> float:
+        """Of a client's message."""
+        return self._clients.spec.frontend.max_message_mb
 
     @property
     def sockets(self) -> Sequence[Any]:
         """What it listens on."""
-        return self._server.sockets if self._server is not None else ()
+        return [one for server in self._servers for one in server.sockets]
 
     def close(self) -> None:
         """Accept nobody any more, and end every connection."""
-        if self._server is not None:
-            self._server.close()
-        for writer in list(self._open):
-            writer.transport.abort()
+        for server in self._servers:
+            server.close()
+        for transport in list(self._open):
+            transport.abort()
 
     async def wait_closed(self) -> None:
-        if self._server is not None:
-            await self._server.wait_closed()
+        for server in self._servers:
+            await server.wait_closed()
 
-    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        address = writer.get_extra_info("peername")
-        self._open.add(writer)
-        ends, why = self._entrance.accepted(time.monotonic(), writer, address)
-        if isinstance(ends, asyncio.StreamWriter):
-            self._clients.refused("too_many_connections", why)
-            ends.transport.abort()
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection until it ends."""
+        address, transport = writer.get_extra_info("peername"), writer.transport
+        self._open.add(transport)
         try:
-            peer = Peer(reader, writer, int(self._clients.spec.frontend.max_message_mb * 1e6))
+            peer = Peer(reader, writer, int(self.max_message_mb * 1e6))
             async with asyncio.timeout(limits.OPEN_S):
                 await peer.shake_hands()
-            self._entrance.passed(writer)
+            self._entrance.passed(address)
             try:
-                client, leaves = self._clients.enter(writer, None)
+                client, leaves = self._clients.enter(transport, None)
             except FrontendError as error:
                 await self._turn_away(peer, error)
                 raise
-            if isinstance(leaves, asyncio.StreamWriter):
-                leaves.transport.abort()
-            await self._serve(peer, client)
+            if isinstance(leaves, Intake):
+                leaves.abort()
+            await self._serve(peer, client, cast(Intake, transport))
         except (ZmtpError, FrontendError) as error:
             self._clients.refused(error.cause, str(error), address)
         except (EOFError, OSError):  # it has gone, or said nothing in time
@@ -82,10 +124,20 @@ class Gr00tServer:
             log.error("frontend_failed", frontend=self._clients.spec.name, error=repr(error)[:500])
             self._clients.refused("internal", repr(error), address)
         finally:
-            self._entrance.passed(writer)
-            self._clients.leave(writer)
-            self._open.discard(writer)
-            writer.transport.abort()  # not `close`, which would wait for a peer that does not read
+            self._entrance.passed(address)
+            self._clients.leave(transport)
+            self._open.discard(transport)
+            transport.abort()  # not `close`, which would wait for a peer that does not read
+
+    def meters(self, connection: Intake) -> Sequence[limits.Meter]:
+        """Of the time that reading from it takes."""
+        client = self._clients.open.get(connection)
+        return (self._clients.strangers,) if client is None else client.meters
+
+    def flooded(self, connection: Intake) -> None:
+        """It sends what belongs to no message, without end."""
+        self._clients.floods(connection, connection.get_extra_info("peername"))
+        connection.abort()
 
     async def _turn_away(self, peer: Peer, error: FrontendError) -> None:
         """Tell a client why, as the answer to its first request."""
@@ -94,12 +146,13 @@ class Gr00tServer:
             await peer.send(envelope, pack({"error": words_of(error)}, Dialect.NPY))
             await asyncio.sleep(TURNED_AWAY_S)
 
-    async def _serve(self, peer: Peer, client: Client) -> None:
+    async def _serve(self, peer: Peer, client: Client, intake: Intake) -> None:
         reading = asyncio.ensure_future(peer.receive())
         dialect = ""
         try:
             while True:
                 envelope, body = await reading
+                intake.message()
                 # Read on meanwhile: that is how one notices that the client has gone.
                 reading = asyncio.ensure_future(peer.receive())
                 if (wait_s := client.wait_s(time.monotonic())) > 0:

@@ -13,6 +13,10 @@ CLIENT_SHARE = 0.25  # s per s of the frontend's time on one client's messages; 
 CLIENT_BURST_S = 0.5
 STRANGERS_SHARE = 0.3  # the same for all that never had an answer, together
 STRANGERS_BURST_S = 0.6
+BESIDE_SHARE = 0.01  # s per s on what belongs to no message of a connection, such as pings; it ends with more
+BESIDE_BURST_S = 0.25
+BESIDE_S_PER_MB = 0.01  # more, for each MB that a message may have
+NEW_ROBOTS_PER_S = 20.0  # that strangers become at the gateway, after one for each of `max_clients`
 UNREAD_S = 10.0  # an answer that is not taken for so long ends the connection
 LINES_EVERY_S = 1.0
 
@@ -39,7 +43,9 @@ class Entrance:
     def __init__(self) -> None:
         self._all = Meter(ALL_NEW_PER_S, ALL_NEW_AT_ONCE)
         self._of_address: dict[str, Meter] = {}
-        self._pending: dict[object, None] = {}  # in their handshake, the oldest first
+        self._pending: dict[
+            object, object
+        ] = {}  # connections in their handshake by their peer, the oldest first
 
     def accepted(self, now_s: float, connection: object, peer: object) -> tuple[object | None, str]:
         """A connection was accepted from `peer` (an address first): the one that has to end now, if any, and why."""
@@ -52,13 +58,12 @@ class Entrance:
             return connection, "too many new connections per second"
         own.spend(now_s, 1.0)
         self._all.spend(now_s, 1.0)
-        self._pending[connection] = None
+        self._pending.pop(peer, None)  # one that has ended without a word
+        self._pending[peer] = connection
         if len(self._pending) <= MAX_PENDING:
             return None, ""
-        oldest = next(iter(self._pending))
-        del self._pending[oldest]
-        return oldest, "too many connections in their handshake"
+        return self._pending.pop(next(iter(self._pending))), "too many connections in their handshake"
 
-    def passed(self, connection: object) -> None:
-        """Its handshake is over, however it ended."""
-        self._pending.pop(connection, None)
+    def passed(self, peer: object) -> None:
+        """The handshake of the connection from this peer is over, however it ended."""
+        self._pending.pop(peer, None)

@@ -12,7 +12,7 @@ import http
 import logging
 import ssl
 import time
-from typing import Any
+from typing import Any, cast
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
@@ -23,6 +23,8 @@ from rosa_contract.errors import CausedError
 from rosa_contract.keyfile import RobotKeys
 from rosa_server.frontends import limits
 from rosa_server.frontends.clients import REFUSALS, Client, Clients, FrontendError, unless_gone, words_of
+from rosa_server.frontends.door import ACCEPTED_AT_ONCE, doors
+from rosa_server.frontends.intake import UNREAD, Intake
 from rosa_server.models.remote.arrays import Dialect, WireError, pack, unpack
 from rosa_server.serving.base import log
 
@@ -35,16 +37,17 @@ SCHEME = "api-key "
 
 
 class OpenpiServer:
-    """One listening socket and its clients, in one event loop."""
+    """Listening sockets and their clients, in one event loop."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
         self._entrance = limits.Entrance()
+        self._servers: list[Server] = []
         self._quiet = logging.getLogger("rosa.frontends.websockets")
         self._quiet.addHandler(logging.NullHandler())
         self._quiet.propagate = False  # a line per broken handshake would let anybody fill the disk
 
-    async def listen(self) -> Server:
+    async def listen(self) -> OpenpiServer:
         """Accept clients from now on. Raises `OSError` and `ssl.SSLError`."""
         spec = self._clients.spec.frontend
         host, port = spec.address
@@ -55,45 +58,82 @@ class OpenpiServer:
         outer = self
 
         class Connection(ServerConnection):
-            """Counted from its first byte on."""
+            """Its bytes are read as `intake.py` says."""
 
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
-                super().connection_made(transport)
-                outer._accepted(self)
+                self.intake = Intake(
+                    transport,
+                    super().data_received,
+                    lambda: outer._meters(self),
+                    lambda: outer._flooded(self),
+                    spec.max_message_mb,
+                )
+                super().connection_made(cast(asyncio.Transport, self.intake))
+
+            def data_received(self, data: bytes) -> None:
+                self.intake.received(data)
+
+            def pause_writing(self) -> None:
+                super().pause_writing()
+                self.intake.hold(UNREAD)  # pings are answered too, whether or not anybody takes the answers
+
+            def resume_writing(self) -> None:
+                super().resume_writing()
+                self.intake.release(UNREAD)
 
             def connection_lost(self, error: Exception | None) -> None:
+                self.intake.close()
                 super().connection_lost(error)
-                outer._entrance.passed(self)
+                outer._entrance.passed(self.remote_address)
                 outer._clients.leave(self)
 
-        return await serve(
-            self._handle,
-            host,
-            port,
-            ssl=tls,
-            origins=[None],  # no web page: those send where they come from
-            process_request=self._enter,
-            compression=None,
-            max_size=int(spec.max_message_mb * 1e6),
-            max_queue=1,
-            ping_interval=PING_EVERY_S,
-            ping_timeout=PONG_WITHIN_S,
-            open_timeout=limits.OPEN_S,
-            close_timeout=CLOSE_S,
-            server_header=None,
-            logger=self._quiet,
-            create_connection=Connection,
-        )
+        for door in doors(host, port, self._entrance, self._clients.refused):
+            server = await serve(
+                self._handle,
+                sock=door,
+                backlog=ACCEPTED_AT_ONCE,
+                ssl=tls,
+                origins=[None],  # no web page: those send where they come from
+                process_request=self._enter,
+                compression=None,
+                max_size=int(spec.max_message_mb * 1e6),
+                max_queue=1,
+                ping_interval=PING_EVERY_S,
+                ping_timeout=PONG_WITHIN_S,
+                open_timeout=limits.OPEN_S,
+                close_timeout=CLOSE_S,
+                server_header=None,
+                logger=self._quiet,
+                create_connection=Connection,
+            )
+            self._servers.append(server)
+        return self
 
-    def _accepted(self, connection: ServerConnection) -> None:
-        ends, why = self._entrance.accepted(time.monotonic(), connection, connection.remote_address)
-        if isinstance(ends, ServerConnection):
-            self._clients.refused("too_many_connections", why)
-            ends.transport.abort()
+    @property
+    def sockets(self) -> list[Any]:
+        """What it listens on."""
+        return [one for server in self._servers for one in server.sockets]
+
+    def close(self) -> None:
+        """Accept nobody any more, and say goodbye to the others."""
+        for server in self._servers:
+            server.close()
+
+    async def wait_closed(self) -> None:
+        for server in self._servers:
+            await server.wait_closed()
+
+    def _meters(self, connection: ServerConnection) -> tuple[limits.Meter, ...]:
+        client = self._clients.open.get(connection)
+        return (self._clients.strangers,) if client is None else client.meters
+
+    def _flooded(self, connection: ServerConnection) -> None:
+        self._clients.floods(connection, connection.remote_address)
+        connection.transport.abort()
 
     def _enter(self, connection: ServerConnection, request: Request) -> Response | None:
         """Answer to the HTTP request: None goes on to the WebSocket."""
-        self._entrance.passed(connection)
+        self._entrance.passed(connection.remote_address)
         if request.path.partition("?")[0] == HEALTH:
             return connection.respond(http.HTTPStatus.OK, "OK\n")
         try:
@@ -129,7 +169,7 @@ class OpenpiServer:
             log.error("frontend_failed", frontend=self._clients.spec.name, error=repr(error)[:500])
             await self._refuse(connection, FrontendError("internal", type(error).__name__))
         finally:
-            self._entrance.passed(connection)
+            self._entrance.passed(connection.remote_address)
             self._clients.leave(connection)
 
     async def _serve(self, connection: ServerConnection, client: Client, realtime: bool) -> None:
@@ -139,6 +179,7 @@ class OpenpiServer:
             await self._send(connection, pack(self._metadata(realtime), Dialect.OPENPI))
             while True:
                 frame = await connection.recv()
+                cast(Intake, connection.transport).message()
                 began_s = time.monotonic()
                 if (wait_s := client.wait_s(began_s)) > 0:
                     await asyncio.sleep(wait_s)

@@ -8,9 +8,11 @@ stream; whatever a peer sends, it raises nothing but `ZmtpError`, `EOFError` and
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import ClassVar
 
 from rosa_contract.errors import CausedError
+from rosa_server.frontends.limits import Meter
 
 GREETING = b"\xff" + bytes(8) + b"\x7f" + bytes((3, 0)) + b"NULL".ljust(20, b"\0") + b"\0" + bytes(31)
 MORE, LONG, COMMAND = 1, 2, 4
@@ -18,6 +20,8 @@ MAX_COMMAND_BYTES = 1024
 MAX_ENVELOPE_FRAMES = 4
 MAX_ENVELOPE_BYTES = 512
 WHOLE_WITHIN_S = 30.0  # from the first byte of a frame to its last
+COMMANDS_PER_S = 20.0  # heartbeats; a peer that sends more waits
+COMMANDS_AT_ONCE = 40.0
 
 
 class ZmtpError(CausedError):
@@ -78,6 +82,7 @@ class Peer:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, max_bytes: int) -> None:
         self._reader, self._writer, self._max_bytes = reader, writer, max_bytes
+        self._commands = Meter(COMMANDS_PER_S, COMMANDS_AT_ONCE)
 
     async def shake_hands(self) -> None:
         """Greet, and tell each other what socket one is."""
@@ -104,6 +109,9 @@ class Peer:
             if flags & COMMAND:
                 if content.startswith(b"\x04PING"):  # a two-byte time to live, and a context to send back
                     self._writer.write(command(b"PONG", content[7:]))
+                self._commands.spend(time.monotonic(), 1.0)
+                if (wait_s := self._commands.wait_s(time.monotonic())) > 0:
+                    await asyncio.sleep(wait_s)
                 continue
             parts.append(content)
             if not flags & MORE:

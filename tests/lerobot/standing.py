@@ -21,6 +21,8 @@ from lerobot.envs.configs import EnvConfig
 from lerobot.robots.config import RobotConfig
 from lerobot.robots.robot import Robot
 
+from rosa_client import RobotGroup
+
 STEPS, SIZE = 6, 16
 JOINTS = [*(f"joint_{number}.pos" for number in range(7)), "gripper.pos"]
 
@@ -101,7 +103,7 @@ class StandingRobotConfig(RobotConfig):
 
 
 class StandingRobot(Robot):
-    """Fails when it is told to go anywhere else."""
+    """Fails when it is told to go anywhere else. Says in the end how often it was told to stay."""
 
     config_class = StandingRobotConfig
     name = "standing_robot"
@@ -111,6 +113,7 @@ class StandingRobot(Robot):
         super().__init__(config)
         self.cameras = {"top": None}
         self._pose = np.linspace(-80, 80, 8).round(2)
+        self._told = 0
 
     @cached_property
     def observation_features(self) -> dict[str, Any]:
@@ -125,6 +128,7 @@ class StandingRobot(Robot):
 
     def disconnect(self) -> None:
         self.is_connected = False
+        print(f"standing: {self._told} actions, {OVERLAPS[0]} overlaps", flush=True)
 
     def calibrate(self) -> None:
         pass
@@ -140,11 +144,28 @@ class StandingRobot(Robot):
         told = [float(action[name]) for name in JOINTS]
         if not stays(told, self._pose):
             raise RuntimeError(f"told to go to {told}")
+        self._told += 1
         return action
+
+
+OVERLAPS = [0]
+
+
+def count_overlaps() -> None:
+    """Of the calls that leave for the server."""
+    infer = RobotGroup.infer
+
+    def counted(self: RobotGroup, *told: Any, **more: Any) -> Any:
+        answers = infer(self, *told, **more)
+        OVERLAPS[0] += bool(more.get("overlaps"))
+        return answers
+
+    RobotGroup.infer = counted  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":
     sys.modules["standing"] = sys.modules["__main__"]  # where LeRobot looks for a robot's class
     StandingRobotConfig.__module__ = "standing"
+    count_overlaps()
     command = sys.argv.pop(1)
     importlib.import_module(f"lerobot.scripts.{command}").main()

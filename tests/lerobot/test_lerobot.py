@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,19 @@ def lerobot(folder: Path, server: Server, command: str, *options: str) -> subpro
     return subprocess.run(call, env=told, cwd=folder, capture_output=True, text=True, timeout=COMMAND_S)
 
 
+@cache
+def version() -> tuple[int, ...]:
+    """Of LeRobot."""
+    ask = "import importlib.metadata as m; print(m.version('lerobot'))"
+    told = subprocess.run([PYTHON, "-c", ask], capture_output=True, text=True, timeout=COMMAND_S, check=True)
+    return tuple(int(part) for part in told.stdout.strip().split(".")[:2])
+
+
+def only_from(*first: int) -> None:
+    if version() < first:
+        pytest.skip(f"LeRobot {version()} has no lerobot-rollout")
+
+
 @pytest.mark.parametrize("environments", [1, 4])
 def test_lerobot_eval_succeeds_with_the_servers_actions(
     tmp_path: Path, server: Server, environments: int
@@ -93,6 +108,8 @@ def test_a_refusal_of_the_server_ends_lerobots_command_with_its_cause(tmp_path: 
 
 
 def test_lerobot_record_records_what_the_server_lets_the_robot_do(tmp_path: Path, server: Server) -> None:
+    if version() >= (0, 5):
+        pytest.skip("LeRobot took policies out of lerobot-record; lerobot-rollout does it")
     done = lerobot(
         tmp_path,
         server,
@@ -113,3 +130,81 @@ def test_lerobot_record_records_what_the_server_lets_the_robot_do(tmp_path: Path
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads((tmp_path / "dataset" / "meta" / "info.json").read_text())
     assert told["total_episodes"] == 1 and told["total_frames"] > 0
+
+
+def rollout(folder: Path, server: Server, *options: str) -> tuple[int, int]:
+    """`lerobot-rollout` for some seconds; how many actions the robot took, and how many calls had an overlap."""
+    done = lerobot(
+        folder,
+        server,
+        "lerobot_rollout",
+        "--robot.type=standing_robot",
+        "--policy.images={top: front}",
+        "--task=stay",
+        "--fps=10",
+        "--play_sounds=false",
+        *options,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = re.search(r"standing: (\d+) actions, (\d+) overlaps", done.stdout)
+    assert told is not None, done.stdout[-3000:] + done.stderr[-3000:]
+    return int(told[1]), int(told[2])
+
+
+def test_lerobot_rollout_plays_the_servers_actions(tmp_path: Path, server: Server) -> None:
+    only_from(0, 5)
+    actions, overlaps = rollout(tmp_path, server, "--duration=4")
+    assert actions > 0 and overlaps == 0
+
+
+def test_with_rtc_what_is_left_of_a_chunk_and_the_delay_go_to_the_server(
+    tmp_path: Path, server: Server
+) -> None:
+    only_from(0, 5)
+    actions, overlaps = rollout(
+        tmp_path,
+        server,
+        "--duration=6",
+        "--inference.type=rtc",
+        "--inference.queue_threshold=2",
+        "--policy.step_s=0.1",
+    )
+    assert actions > 0 and overlaps > 0
+
+
+def test_lerobot_rollout_records_episodes(tmp_path: Path, server: Server) -> None:
+    only_from(0, 5)
+    actions, _ = rollout(
+        tmp_path,
+        server,
+        "--strategy.type=episodic",
+        "--dataset.repo_id=rosa/rollout_standing",
+        "--dataset.no_stamp=true",
+        f"--dataset.root={tmp_path / 'dataset'}",
+        "--dataset.single_task=stay",
+        "--dataset.num_episodes=1",
+        "--dataset.episode_time_s=2",
+        "--dataset.reset_time_s=0",
+        "--dataset.fps=10",
+        "--dataset.rgb_encoder.vcodec=h264",
+        "--dataset.push_to_hub=false",
+    )
+    told = json.loads((tmp_path / "dataset" / "meta" / "info.json").read_text())
+    assert actions > 0 and told["total_episodes"] == 1 and told["total_frames"] > 0
+
+
+def test_a_refusal_of_the_server_ends_lerobot_rollout_with_its_cause(tmp_path: Path, server: Server) -> None:
+    only_from(0, 5)
+    done = lerobot(
+        tmp_path,
+        server,
+        "lerobot_rollout",
+        "--robot.type=standing_robot",
+        "--policy.images={top: fornt}",
+        "--task=stay",
+        "--fps=10",
+        "--duration=30",
+        "--play_sounds=false",
+    )
+    assert done.returncode != 0
+    assert "RobotError" in done.stderr and "fornt" in done.stderr, done.stderr[-3000:]

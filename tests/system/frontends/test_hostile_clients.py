@@ -14,8 +14,22 @@ import pytest
 from websockets.exceptions import WebSocketException
 
 from rosa_client import Robot
+from rosa_server.frontends.zmtp import command
 from rosa_server.models.remote.arrays import Dialect, pack, unpack
+from rosa_sim.hostile import wire_attacks
 from rosa_sim.hostile.client_attacks import REQ, UPGRADE, Attack, dying, fuzz, line, objects, oversized, raw
+from rosa_sim.hostile.wire_attacks import (
+    PING,
+    compressed,
+    endless_headers,
+    fragments,
+    pings,
+    pongs,
+    shaken,
+    slow_reading,
+    upgraded,
+    ws_frame,
+)
 from tests.system.frontends.clients import OPENPI, metrics, observation, with_frontends
 from tests.system.frontends.gr00t_clients import ONE_CAMERA, Client, flat
 from tests.system.server_harness import PATIENCE_S, Server
@@ -23,6 +37,7 @@ from tests.system.server_harness import PATIENCE_S, Server
 MODEL = {"images": {"front": [8, 8]}, "latency_ms": 5.0}
 FLAT = flat(frames=1)
 GOOD, CROWD = "127.0.0.9", "127.0.0.2"  # addresses to come from
+MANY_BYTES = 100_000_000  # more than all buffers between two sockets of one machine
 ROUNDS = 10  # of each good client while an attack goes on
 Served = tuple[Server, dict[str, int]]
 
@@ -106,12 +121,20 @@ def good(served: Served) -> Iterator[Good]:
     one.close()
 
 
-@pytest.mark.parametrize("how", [fuzz, objects, oversized, dying], ids=lambda how: how.__name__)
-def test_others_are_answered_in_time(served: Served, good: Good, how: Attack) -> None:
+BENEATH_MESSAGES = (endless_headers, fragments, pings, pongs, compressed, slow_reading)
+
+
+@pytest.mark.parametrize(
+    "how", [fuzz, objects, oversized, dying, *BENEATH_MESSAGES], ids=lambda how: how.__name__
+)
+def test_others_are_answered_in_time(
+    served: Served, good: Good, how: Attack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire_attacks, "FLOOD_S", 0.3)
     with attack(lambda: how(served[1], observation())) as done:
         until_s = time.monotonic() + PATIENCE_S
         rounds = 0
-        while rounds < ROUNDS or done() < 10:
+        while rounds < ROUNDS or done() < (2 if how in BENEATH_MESSAGES else 10):
             good.round()
             rounds += 1
             assert time.monotonic() < until_s
@@ -142,6 +165,28 @@ def test_silent_connections_make_room_and_those_in_use_stay(served: Served, good
     for one in crowd:
         one.close()
     newcomer.close()
+
+
+@pytest.mark.parametrize(
+    ("frontend", "opened", "ping"),
+    [
+        ("openpi", upgraded, ws_frame(PING, b"x" * 125)),
+        ("gr00t", shaken, command(b"PING", b"\0\x0a" + b"x" * 64)),
+    ],
+)
+def test_pings_are_not_read_while_nobody_reads_their_answers(
+    served: Served, good: Good, frontend: str, opened: Callable[[int], socket.socket], ping: bytes
+) -> None:
+    """Else the answers would be kept, as many as anybody likes."""
+    with patiently(lambda: opened(served[1][frontend])) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        one.settimeout(3.0)
+        sent, whole = 0, ping * 1000
+        with suppress(OSError):  # it is not read any more, or its connection was ended
+            while sent < MANY_BYTES:
+                sent += one.send(whole)
+        assert sent < MANY_BYTES
+    good.round()
 
 
 def test_one_that_never_reads_costs_nobody_else_an_answer(served: Served, good: Good) -> None:

@@ -1,6 +1,7 @@
 """openpi's own client, GR00T's protocol in its three dialects and native robots, on one worker: one batch for all.
 
-One of the native robots is a program with the Python client, the other the nodes of a ROS 2 robot, which replays a picture.
+One of the native robots is a program with the Python client, the other the nodes of a ROS 2 robot, which replays a
+picture.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ def floor(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 class Clients:
-    """One of each but the ROS 2 robot. `asking`: what asks for one, and answers the first joint of its action in rad."""
+    """One of each but the ROS 2 robot.
+
+    `asking`: what asks for one, and answers the first joint of its action in rad.
+    """
 
     def __init__(self, served: Served, closing: ExitStack) -> None:
         server, ports = served

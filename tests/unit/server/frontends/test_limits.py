@@ -29,7 +29,7 @@ def test_a_crowd_of_one_address_costs_another_no_connection() -> None:
     entrance = Entrance()
     for number in range(1000):
         entrance.accepted(0.0, number, ("10.0.0.1", number))
-        entrance.passed(number)
+        entrance.passed(("10.0.0.1", number))
     assert entrance.accepted(0.0, "late", ("10.0.0.1", 1))[0] == "late"
     assert entrance.accepted(0.0, "other", ("10.0.0.2", 1)) == (None, "")
 
@@ -37,7 +37,7 @@ def test_a_crowd_of_one_address_costs_another_no_connection() -> None:
 def test_the_oldest_in_its_handshake_makes_room() -> None:
     entrance = Entrance()
     for number in range(limits.MAX_PENDING):
-        assert entrance.accepted(0.0, number, ("10.0.0.1", 1))[0] is None
-    entrance.passed(0)
-    assert entrance.accepted(0.0, "next", ("10.0.0.1", 1))[0] is None
-    assert entrance.accepted(0.0, "one more", ("10.0.0.1", 1))[0] == 1
+        assert entrance.accepted(0.0, number, ("10.0.0.1", number))[0] is None
+    entrance.passed(("10.0.0.1", 0))
+    assert entrance.accepted(0.0, "next", ("10.0.0.1", 5000))[0] is None
+    assert entrance.accepted(0.0, "one more", ("10.0.0.1", 5001))[0] == 1

@@ -1,0 +1,41 @@
+"""Who of a frontend's clients makes room for a newcomer."""
+
+from __future__ import annotations
+
+import pytest
+
+from rosa_contract.config.frontends import Frontend
+from rosa_server.frontends.clients import Clients, FrontendError
+from rosa_server.frontends.spec import FrontendSpec
+
+
+@pytest.fixture
+def clients() -> Clients:
+    frontend = Frontend("openpi", "pick", preset="droid", max_clients=3)
+    return Clients(FrontendSpec("openpi", frontend, "tcp://127.0.0.1:1", 300.0))
+
+
+def test_one_that_never_asked_makes_room_before_one_that_waits_for_its_first_answer(clients: Clients) -> None:
+    asked, _ = clients.enter("asked", None)
+    clients.enter("silent", None)
+    clients.enter("later", None)
+    asked.wait_s(asked.heard_s - 10.0)  # it was heard of before all others
+    assert clients.enter("new", None)[1] == "silent"
+    assert clients.enter("newer", None)[1] == "later"
+    assert list(clients.open) == ["asked", "new", "newer"]
+
+
+def test_of_those_that_asked_the_one_that_was_silent_for_the_longest_time_makes_room(
+    clients: Clients,
+) -> None:
+    for now_s, name in ((7.0, "a"), (5.0, "b"), (6.0, "c")):
+        clients.enter(name, None)[0].wait_s(now_s)
+    assert clients.enter("new", None)[1] == "b"
+
+
+def test_nobody_makes_room_who_has_had_an_answer(clients: Clients) -> None:
+    for name in "abc":
+        clients.enter(name, None)[0].answered = True
+    with pytest.raises(FrontendError) as refused:
+        clients.enter("new", None)
+    assert refused.value.cause == "too_many_clients"
