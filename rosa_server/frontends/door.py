@@ -15,7 +15,9 @@ from typing import Any
 from rosa_server.frontends.limits import Entrance
 
 QUEUE = 512  # connections that the kernel holds meanwhile
-ACCEPTED_AT_ONCE = 8  # before the frontend does something else; for asyncio, which calls it `backlog`
+ACCEPTED_AT_ONCE = (
+    2  # before the frontend does something else, for asyncio, which calls it `backlog`: 1 ms each
+)
 REFUSED_AT_ONCE = 64
 TOO_MANY = "too_many_connections"
 

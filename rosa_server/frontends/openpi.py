@@ -44,8 +44,7 @@ class OpenpiServer:
         self._entrance = limits.Entrance()
         self._servers: list[Server] = []
         self._quiet = logging.getLogger("rosa.frontends.websockets")
-        self._quiet.addHandler(logging.NullHandler())
-        self._quiet.propagate = False  # a line per broken handshake would let anybody fill the disk
+        self._quiet.disabled = True  # a line per broken handshake would let anybody fill the disk
 
     async def listen(self) -> OpenpiServer:
         """Accept clients from now on. Raises `OSError` and `ssl.SSLError`."""
