@@ -29,6 +29,7 @@ ONLY ?=
 ARGS ?=
 FAULT ?=
 CLUSTER ?=
+REPEAT ?= 20
 TASK ?=
 HOURS ?= 1
 MINUTES ?= 1
@@ -74,7 +75,7 @@ test-ray: setup  ## servers whose workers Ray starts on two machines, which are 
 	@"$(PYTHON)" scripts/beside_env.py ray --venv $(RAY_VENV) --beside $(VENV)
 	@$(RAY_VENV)/bin/python -m pytest --confcutdir tests/ray -p no:cacheprovider tests/ray $(ARGS)
 
-cluster: setup  ## two machines on one: Ray starts the workers, 32 robots are served, a machine dies; prints what each robot lost
+cluster: setup  ## two machines on one: Ray starts the workers, 32 robots and the Panda are served, a machine dies, people drain, scale and roll out; prints what each robot lost
 	@"$(PYTHON)" scripts/beside_env.py ray --venv $(RAY_VENV) --beside $(VENV)
 	@$(RAY_VENV)/bin/python -m rosa_sim.machines $(ARGS)
 
@@ -132,10 +133,10 @@ results: setup  ## the quick benchmarks, the paper's figures and docs/results.md
 	@for name in batching cancelled_frames paper_schedules claims figures; do $(WITH)python -m $$($(MODULE)); done
 	@$(WITH)python scripts/generate_docs.py
 
-faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted. CLUSTER=ray: those of machines, on two of them (20 minutes)
+faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted. CLUSTER=ray: those of machines, on two of them, REPEAT=20 times each (an hour)
 ifeq ($(CLUSTER),ray)
 	@"$(PYTHON)" scripts/beside_env.py ray --venv $(RAY_VENV) --beside $(VENV)
-	@$(RAY_VENV)/bin/python -m rosa_sim.machines --no-panda --repeat 20 $(ARGS)
+	@$(RAY_VENV)/bin/python -m rosa_sim.machines.faults --repeat $(REPEAT) $(ARGS)
 else
 	@$(WITH)python -m benchmarks.faults.faults $(ARGS)
 endif

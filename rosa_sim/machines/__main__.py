@@ -1,4 +1,5 @@
-"""Two machines on one, the simulated Panda, 32 robots, and what they lost to whatever went wrong with the machines.
+"""Two machines on one, the simulated Panda, 32 robots, and what they lost to what went wrong with the machines and to
+what people did to the server.
 
 make cluster, or .venv-ray/bin/python -m rosa_sim.machines [--robots 32] [--repeat 1] [--no-panda] [--json FILE]
 """
@@ -21,9 +22,12 @@ from pathlib import Path
 import yaml
 
 from rosa_sim.machines.nodes import two_nodes
+from rosa_sim.machines.planned import plan
 from rosa_sim.machines.story import AFTER_S, Story, factory, story
 from rosa_sim.namespaces import denied
 
+BACKEND = "rosa_sim.machines.troubled:TroubledBackend"
+SERVERS = 2  # of the schedule that it begins with
 CALM_S = 6.0
 CUT_S = 3.0
 LONG_S = 600.0
@@ -32,7 +36,7 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 TITLES = (
     "what happens",
     "noticed after s",
-    "healed after s",
+    "healed or done after s",
     "robots that missed",
     "most missed by one",
     "lost robots",
@@ -44,35 +48,47 @@ class Row:
     """One event. Seconds from the event; `lost`: robots without an answer in time at the end."""
 
     what: str
-    noticed_s: float
-    healed_s: float
+    noticed_s: float  # 0: nothing was lost
+    healed_s: float  # or how long an operation took
     missing: int
     max_missed: int
     lost: int
 
 
 class Events:
-    """What goes wrong, one after the other, and what it cost."""
+    """What goes wrong or is done by people, one after the other, and what it cost."""
 
-    def __init__(self, told: Story, robots: int) -> None:
-        self._told, self._nodes, self._robots = told, told.nodes, robots
+    def __init__(self, told: Story, folder: Path, robots: int) -> None:
+        self._told, self._folder, self._nodes, self._robots = told, folder, told.nodes, robots
 
     def begin(self) -> None:
         """Server and robots. Raises `TimeoutError` where something that has to happen does not."""
-        told = self._told
-        told.serve(factory(self._nodes))
-        told.until(lambda: len(told.events("worker_ready")) == 2, "both workers ready")
+        told, (old, new) = self._told, (self._folder / "old", self._folder / "new")
+        for path in (old, new):
+            path.write_text("weights")
+        content = factory(self._nodes, workers=0, weights=str(old))
+        content["models"]["policy"]["backend"] = BACKEND
+        told.serve(content, *plan(self._nodes, content, self._folder, SERVERS))
+        told.until(lambda: len(told.events("worker_ready")) == SERVERS, "every worker ready")
         told.robots(self._robots, LONG_S)
         told.until(lambda: len(told.served(0.0)) == self._robots, "every robot served")
 
     def one_of_each(self) -> list[Row]:
-        """A killed worker, a cut link and a killed machine."""
-        nodes = self._nodes
+        """A killed worker, a cut link, what a person does to the running server, and a killed machine."""
+        nodes, folder = self._nodes, self._folder
         theirs = nodes.workers(nodes.two)[0]
+        shadow = ("--shadow", "3", "--slower", "10")
         return [
             self._happens("a worker is killed", lambda: os.kill(theirs, signal.SIGKILL), "worker_ready"),
             self._happens(f"a link is cut for {CUT_S:g} s", self._cut, "worker_back"),
+            self._ordered("a server is drained", "drain", "gpu1"),
+            self._ordered("and given back", "undrain", "gpu1"),
+            self._ordered(
+                "new weights, after 3 s in the shadow", "rollout", "policy", str(folder / "new"), *shadow
+            ),
+            self._ordered("a third server", "scale", "servers=3", "--save", str(folder / "three.json")),
             self._happens("a machine is killed", lambda: nodes.kill(nodes.two), "worker_ready"),
+            self._ordered("two servers again", "reschedule", str(folder / f"plan{SERVERS}.json")),
         ]
 
     def _cut(self) -> None:
@@ -80,23 +96,39 @@ class Events:
         time.sleep(CUT_S)
         self._nodes.mend(self._nodes.two)
 
-    def _happens(self, what: str, act: Callable[[], None], healed: str) -> Row:
-        told = self._told
+    def _calm(self, what: str, seconds: float) -> None:
+        """Nothing happens for a while, and nothing should be missed."""
         calm_s = time.monotonic()
-        time.sleep(CALM_S)
-        at_s = time.monotonic()
-        before = told.missed(calm_s, at_s - calm_s)
+        time.sleep(seconds)
+        before = self._told.missed(calm_s, time.monotonic() - calm_s)
         if before:
             print(f"before {what!r} {sum(before.values())} calls were missed for another reason", flush=True)
+
+    def _happens(self, what: str, act: Callable[[], None], healed: str) -> Row:
+        told = self._told
+        self._calm(what, CALM_S)
+        at_s = time.monotonic()
         act()
         told.until(lambda: told.events(healed, at_s), f"{healed} after {what!r}")
         time.sleep(max(0.0, at_s + AFTER_S - time.monotonic()))
-        later_s = time.monotonic()
-        time.sleep(CALM_S / 2)
-        missed = told.missed(at_s)
         noticed_s = told.events("worker_link_ended", at_s)[0]["at_s"] - at_s
         healed_s = told.events(healed, at_s)[-1]["at_s"] - at_s
-        lost = self._robots - len(told.served(later_s))
+        return self._row(what, at_s, noticed_s, healed_s)
+
+    def _ordered(self, what: str, *words: str) -> Row:
+        """Raises `TimeoutError` where it is refused."""
+        self._calm(what, CALM_S / 3)
+        at_s = time.monotonic()
+        done = self._told.rosa(*words)
+        if done.returncode:
+            raise TimeoutError(f"rosa {' '.join(words)}: {done.stderr[-2000:]}")
+        return self._row(what, at_s, 0.0, time.monotonic() - at_s)
+
+    def _row(self, what: str, at_s: float, noticed_s: float, healed_s: float) -> Row:
+        later_s = time.monotonic()
+        time.sleep(CALM_S / 2)
+        missed = self._told.missed(at_s, time.monotonic() - at_s)
+        lost = self._robots - len(self._told.served(later_s))
         return Row(what, noticed_s, healed_s, len(missed), max(missed.values(), default=0), lost)
 
 
@@ -114,7 +146,7 @@ def table(rows: Sequence[Row]) -> str:
     cells = [
         (
             row.what,
-            f"{row.noticed_s:.2f}",
+            f"{row.noticed_s:.2f}" if row.noticed_s else "-",
             f"{row.healed_s:.1f}",
             str(row.missing),
             str(row.max_missed),
@@ -137,7 +169,7 @@ def once(robots: int) -> list[Row]:
     with two_nodes() as nodes, tempfile.TemporaryDirectory(prefix="rosa-story-") as folder:
         print(f"two nodes run after {time.monotonic() - began_s:.0f} s", flush=True)
         with story(nodes, Path(folder)) as told:
-            events = Events(told, robots)
+            events = Events(told, Path(folder), robots)
             events.begin()
             rows = events.one_of_each()
             if status := told.stop():

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -54,12 +54,18 @@ class Nodes:
         if done.returncode:
             raise RuntimeError(f"ray start on {machine.address}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
 
-    def run(self, machine: Machine, words: Sequence[str], limit_s: float) -> subprocess.CompletedProcess[str]:
+    def run(
+        self,
+        machine: Machine,
+        words: Sequence[str],
+        limit_s: float,
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
         """A command on a machine, ended after `limit_s`."""
         command = machine.command(*words)
         # Into files: what the command leaves running would keep a pipe open.
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-            process = subprocess.Popen(command, stdout=out, stderr=err, env=self.environment)
+            process = subprocess.Popen(command, stdout=out, stderr=err, env=environment or self.environment)
             try:
                 status = process.wait(limit_s)
             except subprocess.TimeoutExpired:
@@ -69,15 +75,21 @@ class Nodes:
             err.seek(0)
             return subprocess.CompletedProcess(command, status, out.read(), err.read())
 
-    def popen(self, machine: Machine, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    def popen(
+        self,
+        machine: Machine,
+        words: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
         """A command on a machine that goes on; what it prints is in `log`."""
-        with log.open("wb") as out:
+        with log.open("ab") as out:
             return subprocess.Popen(
                 machine.command(*words),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                env=self.environment,
+                env=environment or self.environment,
             )
 
     def pids(self, machine: Machine) -> list[int]:
@@ -99,7 +111,11 @@ class Nodes:
 
     def workers(self, machine: Machine) -> list[int]:
         """The model workers on a machine."""
-        return [pid for pid in self.pids(machine) if b"rosa_server.serving.worker.worker" in _line(pid)]
+        return self.named(machine, b"rosa_server.serving.worker.worker")
+
+    def named(self, machine: Machine, part: bytes) -> list[int]:
+        """The processes of a machine with this in their command line."""
+        return [pid for pid in self.pids(machine) if part in _line(pid)]
 
     def cut(self, machine: Machine) -> None:
         self._link(machine, "down")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,16 +25,19 @@ SLO_MS = 500.0
 AFTER_S = 5.0  # what ends so soon after an event counts as its consequence
 START_S = 120.0
 END_S = 60.0
+COMMAND_S = 150.0
 ROBOTS_PORT = 5570
+MAX_SERVERS = 3  # of a schedule
 
 
 def factory(nodes: Nodes, workers: int = 2, gpu_type: str = "cpu", **options: Any) -> dict[str, Any]:
-    """One model with its workers on both machines, each of which could serve the whole fleet."""
+    """One model with its workers on both machines, each of which could serve the whole fleet. Without `workers`: for a
+    schedule."""
     chunk = {"horizon": 1, "dof": 2}  # of a virtual robot
     emulated = {"latency_ms": 30.0, "per_item_ms": 1.0, **chunk, **options}
     return {
         "server_cluster": {
-            "num_servers": 2,
+            "num_servers": workers or MAX_SERVERS,
             "gpu_type": gpu_type,
             "cluster": "ray",
             "address": nodes.address,
@@ -42,7 +47,9 @@ def factory(nodes: Nodes, workers: int = 2, gpu_type: str = "cpu", **options: An
             "pipeline": {"action_period_ms": 800},
             "components": {"system1": {"model": "policy", "slo_ms": SLO_MS, "fallback": "stop_and_resend"}},
         },
-        "models": {"policy": {"backend": "emulated", "workers": workers, "options": emulated}},
+        "models": {
+            "policy": {"backend": "emulated", "options": emulated} | ({"workers": workers} if workers else {})
+        },
         "gateway": {"bind": f"tcp://127.0.0.1:{ROBOTS_PORT}", "metrics_port": 0},
     }
 
@@ -67,24 +74,37 @@ class Story:
         # Wall time minus monotonic time: the server's log has the one, robots' calls have the other.
         self._wall_s = time.time() - time.monotonic()
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._server: subprocess.Popen[bytes] | None = None
+        # Short, as a socket's path has at most 107 characters; of its own, as a server that is killed leaves its state.
+        self._runtime = tempfile.mkdtemp(prefix="rosa-run-")
+        self._environment = {**nodes.environment, "XDG_RUNTIME_DIR": self._runtime, "TZ": "UTC"}
+
+    def rosa(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """A command for the server."""
+        command = (sys.executable, "-m", "rosa_server.cli", *words, "--server", str(ROBOTS_PORT))
+        return self.nodes.run(self.nodes.one, command, COMMAND_S, self._environment)
 
     def serve(self, content: dict[str, Any], *arguments: str) -> subprocess.Popen[bytes]:
         """Start `rosa serve`."""
         path = self._folder / "factory.yaml"
         path.write_text(yaml.safe_dump(content))
         words = (sys.executable, "-m", "rosa_server.cli", "serve", str(path), *arguments)
-        self._processes.append(self.nodes.popen(self.nodes.one, words, self._log))
-        return self._processes[-1]
+        self._server = self.nodes.popen(self.nodes.one, words, self._log, self._environment)
+        self._processes.append(self._server)
+        return self._server
 
-    def robots(self, count: int, seconds: float) -> subprocess.Popen[bytes]:
+    def robots(self, count: int, seconds: float, far: bool = False) -> subprocess.Popen[bytes]:
+        """`far`: on the second machine, if the server can be reached from there."""
+        machine, name = (self.nodes.two, "far") if far else (self.nodes.one, "robot")
+        host = self.nodes.one.address if far else "127.0.0.1"
         words = (
             "rosa_sim.machines.robots",
-            f"tcp://127.0.0.1:{ROBOTS_PORT}",
+            f"tcp://{host}:{ROBOTS_PORT}",
             str(self._folder / "factory.yaml"),
         )
-        told = (str(count), str(seconds), str(self._folder / "calls.jsonl"))
+        told = (str(count), str(seconds), str(self._folder / f"{name}.jsonl"), name)
         command = (sys.executable, "-m", *words, *told)
-        self._processes.append(self.nodes.popen(self.nodes.one, command, self._folder / "robots.log"))
+        self._processes.append(self.nodes.popen(machine, command, self._folder / f"{name}s.log"))
         return self._processes[-1]
 
     def text(self) -> str:
@@ -101,8 +121,7 @@ class Story:
         return found
 
     def calls(self) -> list[Call]:
-        path = self._folder / "calls.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
+        lines = [line for path in self._folder.glob("*.jsonl") for line in path.read_text().splitlines()]
         return [Call(*json.loads(line)) for line in lines if line.endswith("]")]
 
     def until(self, condition: Callable[[], Any], what: str, limit_s: float = END_S) -> Any:
@@ -132,22 +151,29 @@ class Story:
 
     def stop(self) -> int:
         """SIGTERM to the server. Returns its exit status."""
-        server = self._processes[0]
-        server.send_signal(signal.SIGTERM)
-        return server.wait(END_S)
+        assert self._server is not None
+        self._server.send_signal(signal.SIGTERM)
+        return self._server.wait(END_S)
+
+    def kill_server(self) -> None:
+        """SIGKILL to the server, which may be started again."""
+        assert self._server is not None
+        self._server.kill()
+        self._server.wait(END_S)
+        self._processes.remove(self._server)
 
     def close(self) -> None:
         for process in self._processes:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+        shutil.rmtree(self._runtime, ignore_errors=True)
 
 
 @contextmanager
 def story(nodes: Nodes, folder: Path) -> Iterator[Story]:
     """Nothing that it started is left afterwards, and nothing of it on the nodes."""
     made = Story(nodes, folder)
-    nodes.environment["TZ"] = "UTC"  # of the times in the log
     try:
         yield made
     finally:

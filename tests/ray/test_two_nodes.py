@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from rosa_sim.machines.nodes import Nodes, two_nodes
+from rosa_sim.machines.planned import plan
 from rosa_sim.machines.story import Story, factory, story
 from rosa_sim.namespaces import denied
 
@@ -77,18 +77,41 @@ def test_a_worker_on_another_machine_is_drained_given_back_and_gets_new_weights(
     told.until(lambda: len(told.events("worker_ready")) == 2, "both workers ready")
 
     def rosa(*words: str) -> None:
-        done = nodes.run(nodes.one, (sys.executable, "-m", "rosa_server.cli", *words), REFUSED_S)
+        done = told.rosa(*words)
         assert done.returncode == 0, done.stderr
 
-    rosa("drain", "policy/1", "--server", "5570")
+    rosa("drain", "policy/1")
     assert not nodes.workers(nodes.two) and len(nodes.workers(nodes.one)) == 1
-    rosa("undrain", "policy/1", "--server", "5570")
+    rosa("undrain", "policy/1")
     told.until(lambda: len(told.events("worker_ready")) == 3, "the worker back")
     assert len(nodes.workers(nodes.two)) == 1
-    rosa("rollout", "policy", str(new), "--server", "5570")
+    rosa("rollout", "policy", str(new))
     assert [one["worker"] for one in told.events("worker_ready")][3:] == ["policy/0.2", "policy/1.3"]
     assert len(nodes.workers(nodes.one)) == len(nodes.workers(nodes.two)) == 1
     assert told.stop() == 0
+
+
+def test_a_schedule_gets_more_servers_and_fewer_while_robots_are_served(told: Story, tmp_path: Path) -> None:
+    nodes = told.nodes
+    content = factory(nodes, workers=0)
+    told.serve(content, *plan(nodes, content, tmp_path, 2))
+    told.until(lambda: len(told.events("worker_ready")) == 2, "both workers ready")
+    told.robots(4, 300.0)
+    told.until(lambda: len(told.served(0.0)) == 4, "four robots served")
+    done = told.rosa("scale", "servers=3", "--save", str(tmp_path / "three.json"))
+    assert done.returncode == 0, done.stderr
+    assert "3 servers (was 2)" in done.stdout and "gpu2 loads policy" in done.stderr
+    assert len(nodes.workers(nodes.one) + nodes.workers(nodes.two)) == 3
+    assert len(told.events("parts_placed")[-1]["nodes"]) == 3
+    since_s = time.monotonic()
+    told.until(lambda: len(told.served(since_s)) == 4, "all robots served afterwards")
+    done = told.rosa("reschedule", str(tmp_path / "plan2.json"))
+    assert done.returncode == 0 and "unloads" in done.stderr, done.stderr
+    told.until(lambda: len(nodes.workers(nodes.one) + nodes.workers(nodes.two)) == 2, "one worker less")
+    since_s = time.monotonic()
+    told.until(lambda: len(told.served(since_s)) == 4, "all robots served with two again")
+    assert told.stop() == 0
+    told.until(lambda: not nodes.workers(nodes.one) + nodes.workers(nodes.two), "no worker left")
 
 
 def test_a_worker_a_link_and_a_node_are_lost_and_no_robot_is(told: Story) -> None:

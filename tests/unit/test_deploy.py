@@ -182,3 +182,65 @@ def test_every_shipped_file_of_others_and_every_weight_is_in_the_bill() -> None:
         if path.suffix in (".ttf", ".otf", ".woff", ".woff2", ".stl")
     ]
     assert fonts == [], "docs/licences.md says that there are no fonts and meshes"
+
+
+# Of KubeRay's CRD ray.io_rayclusters, v1, of 19 August 2026 (after v1.7.0), against whose schema the whole manifest was
+# checked once.
+RAY_CLUSTER = {
+    "spec": {
+        *("authOptions", "autoscalerOptions", "enableInTreeAutoscaling", "gcsFaultToleranceOptions"),
+        *("headGroupSpec", "headServiceAnnotations", "historyServerOptions", "managedBy", "networkPolicy"),
+        *("rayVersion", "suspend", "tlsOptions", "upgradeStrategy", "workerGroupSpecs"),
+    },
+    "head": {
+        *("enableIngress", "headService", "ingressOptions", "labels", "rayStartParams", "resources"),
+        *("serviceType", "template"),
+    },
+    "worker": {
+        *(
+            "groupName",
+            "idleTimeoutSeconds",
+            "labels",
+            "maxReplicas",
+            "minReplicas",
+            "numOfHosts",
+            "priority",
+        ),
+        *("rayStartParams", "replicas", "resources", "scaleStrategy", "suspend", "template"),
+    },
+}
+CONTAINER = {"name", "image", "command", "args", "env", "ports", "resources", "volumeMounts"}
+POD = {"terminationGracePeriodSeconds", "containers", "volumes"}
+
+
+def test_kuberays_cluster_has_known_fields_a_token_and_starts_what_exists() -> None:
+    cluster, service = yaml.safe_load_all((DEPLOY / "kuberay" / "rosa.yaml").read_text())
+    assert (cluster["apiVersion"], cluster["kind"]) == ("ray.io/v1", "RayCluster")
+    spec, head = cluster["spec"], cluster["spec"]["headGroupSpec"]
+    assert set(spec) <= RAY_CLUSTER["spec"] and set(head) <= RAY_CLUSTER["head"]
+    assert spec["authOptions"] == {"mode": "token"}, "ROSA refuses a cluster without"
+    for group in (head, *spec["workerGroupSpecs"]):
+        assert all(isinstance(value, str) for value in group["rayStartParams"].values())
+        pod = group["template"]["spec"]
+        assert set(pod) <= POD
+        volumes = {volume["name"] for volume in pod["volumes"]}
+        for container in pod["containers"]:
+            assert set(container) <= CONTAINER
+            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+            assert "$KUBERAY_GEN_RAY_START_CMD" in container["args"][0], (
+                "KubeRay's own command is not run else"
+            )
+            assert {"name", "value"} <= set(container["env"][-1]), "all work on without the head"
+    for group in spec["workerGroupSpecs"]:
+        assert set(group) <= RAY_CLUSTER["worker"]
+        assert {"groupName", "minReplicas", "maxReplicas", "template"} <= set(group)
+    text = head["template"]["spec"]["containers"][0]["args"][0]
+    started = text.partition("exec ")[2].replace('"$POD_IP:6379"', "10.0.0.1:6379").split()
+    page_commands.check(started)
+    ports = {one["name"]: one["containerPort"] for one in head["template"]["spec"]["containers"][0]["ports"]}
+    (port,) = service["spec"]["ports"]
+    assert port["port"] == ports[port["targetPort"]] and str(port["port"]) in text
+    assert service["spec"]["selector"]["ray.io/cluster"] == cluster["metadata"]["name"]
+    assert cluster["metadata"]["annotations"]["ray.io/overwrite-container-cmd"] == "true"
+    pinned = (ROOT / "requirements" / "ray-test.txt").read_text()
+    assert f"ray=={spec['rayVersion']}" in pinned
