@@ -30,8 +30,19 @@ from rosa_client.runtime.machines.side_machines import (
     Unfinished,
 )
 from rosa_client.runtime.machines.task_machine import TRANSITIONS, State
-from rosa_contract.config import adapter, arms, cameras, frontends, gateway, models, policies, robot, tasks
+from rosa_contract.config import (
+    adapter,
+    arms,
+    cameras,
+    frontends,
+    gateway,
+    models,
+    policies,
+    robot,
+    tasks,
+)
 from rosa_contract.config import factory as config
+from rosa_contract.config.body import chain
 from rosa_contract.errors import CONFIG_CAUSES
 from rosa_contract.fallbacks import FallbackAction
 from rosa_contract.wire import horizon
@@ -74,10 +85,11 @@ ROBOT_SECTIONS = (
     ("`cameras.<name>.pose`", cameras.CameraPose),
     ("`limits`", robot.JointLimits),
     ("`gripper`", robot.GripperSpec),
-    ("`chain`", robot.ChainSpec),
+    ("`chain`", chain.ChainSpec),
     ("`workspace`", robot.WorkspaceSpec),
+    ("`arms.<name>`", robot.ArmSpec),
     ("`arm` with `arm_driver: ros2_control`", arms.Ros2ControlSettings),
-    ("`arm.gripper` with `arm_driver: ros2_control`", arms.GripperActions),
+    ("`arm.gripper` and `arm.grippers.<name>` with `arm_driver: ros2_control`", arms.GripperActions),
     ("`arm` with `arm_driver: franka`", arms.FrankaSettings),
     ("`arm.gripper` with `arm_driver: franka`", arms.FrankaHand),
 )

@@ -84,7 +84,7 @@ def motion(spec: RobotSpec, seconds: float) -> list[Command]:
     path = SetpointFilter(spec.limits, spec.control_rate_hz)
     home = np.array(spec.home_rad)
     path.reset(home)
-    guard = SetpointGuard(MotionLimits(spec.limits, spec.gripper), spec.control_rate_hz)
+    guard = SetpointGuard(MotionLimits(spec.limits, [spec.gripper]), spec.control_rate_hz)
     guard.begin(home)
     commands, target = [], home
     per_target = round(TARGET_EVERY_S * spec.control_rate_hz)
@@ -92,7 +92,7 @@ def motion(spec: RobotSpec, seconds: float) -> list[Command]:
         if index % per_target == 0:
             target = home + rng.uniform(-REACH_RAD, REACH_RAD, len(home))
         q_rad = path.step(target)
-        command = guard.check(Setpoint(q_rad, spec.gripper.max_m, path.goes_to, path.stop_s))
+        command = guard.check(Setpoint(q_rad, np.array([spec.gripper.max_m]), path.goes_to, path.stop_s))
         assert isinstance(command, Command), command
         commands.append(command)
     return commands

@@ -52,13 +52,9 @@ def poses_around(
     found: list[Array] = []
     for _ in range(TRIES):
         if len(found) == count:
-            return _ordered(start, found, limits, spec.gripper.max_m)
+            return _ordered(start, found, limits)
         q = _reach(chain, start, _target(hand, distance_m, shift_m, random), low, high)
-        if (
-            q is not None
-            and np.abs(q - start).max() < FARTHEST_RAD
-            and _allowed(limits, start, q, spec.gripper.max_m)
-        ):
+        if q is not None and np.abs(q - start).max() < FARTHEST_RAD and _allowed(limits, start, q):
             found.append(q)
     words = f"only {len(found)} of {count} poses around this one are within joint limits and workspace"
     raise CalibrationError("degenerate", f"{words}: begin elsewhere, or guide the arm by hand")
@@ -97,16 +93,16 @@ def _error(pose: Array, target: Array) -> Array:
     return np.concatenate([target[:3, 3] - pose[:3, 3], turn])
 
 
-def _allowed(limits: MotionLimits, start: Array, q: Array, width_m: float) -> bool:
-    return limits.refusal([[*q, width_m]], "pose", start) is None
+def _allowed(limits: MotionLimits, start: Array, q: Array) -> bool:
+    return limits.refusal([[*q, *limits.open_m]], "pose", start) is None
 
 
-def _ordered(start: Array, found: list[Array], limits: MotionLimits, width_m: float) -> Array:
+def _ordered(start: Array, found: list[Array], limits: MotionLimits) -> Array:
     """The nearest next, by way of `start` where the straight path is not allowed."""
     here, left, order = start, list(found), []
     while left:
         left.sort(key=lambda q: float(np.abs(q - here).max()))
-        chosen = next((q for q in left if _allowed(limits, here, q, width_m)), None)
+        chosen = next((q for q in left if _allowed(limits, here, q)), None)
         if chosen is None:
             order.append(start)
             here = start

@@ -9,7 +9,7 @@ from here, limits, workspace, setpoint filter and the last check before the driv
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from rosa_client.motion.chunk_check import BadChunk, step_s_of
 from rosa_client.motion.refusal import Refusal
 from rosa_contract.config.adapter import ABSOLUTE, JOINTS, STEP_DELTA, VELOCITY
-from rosa_contract.config.robot import RobotSpec
-from rosa_contract.config.spaces import ACTIONS, SPACES, Space, chunks_in
+from rosa_contract.config.robot import Limb, RobotSpec
+from rosa_contract.config.spaces import ACTIONS, SPACES, TOOL_COLUMNS, Space, chunks_in
 from rosa_contract.kinematics.arm import Arm, UnreachableError
 from rosa_contract.kinematics.joining import blended, check_steps
 from rosa_contract.kinematics.moves import Move, placed, tool_path
-from rosa_contract.kinematics.rotations import matrix
+from rosa_contract.rotations import matrix
 from rosa_contract.wire.messages import Output
 from rosa_contract.wire.overlap import Overlap
 
@@ -46,27 +46,31 @@ class ActionSpaces:
     def __init__(self, robot: RobotSpec) -> None:
         self._taken = robot.spaces
         self._joints = len(robot.joints)
-        self._gripper = robot.gripper
-        self._velocity = np.array(robot.limits.velocity_rad_s)
+        self._closed_m = np.array([one.min_m for one in robot.grippers.values()])  # (grippers,)
+        self._open_m = np.array([one.max_m for one in robot.grippers.values()])
         limits = robot.limits
-        self._arm = (
-            None
-            if robot.chain is None
-            else Arm(robot.chain, limits.position_min_rad, limits.position_max_rad)
-        )
+        self._velocity = np.array(limits.velocity_rad_s)
+        self._arms = [
+            (
+                limb,
+                Arm(limb.chain, limits.position_min_rad[limb.joints], limits.position_max_rad[limb.joints]),
+            )
+            for limb in robot.limbs
+            if limb.chain is not None
+        ]
 
     def in_joints(
         self,
         output: Output,
         seen: Mapping[str, Array] | None,
-        told_m: float | None,
+        told_m: Sequence[float] | None,
         period_s: float,
         overlap: Overlap | None = None,
     ) -> Output:
         """The answer in joint positions; one that is has to pass as it is.
 
-        `seen`: the state arrays of the observation that it answers. `told_m`: the width that the gripper was told last,
-        which it keeps where the answer orders none. `overlap`: what plays meanwhile; the answer joins it.
+        `seen`: the state arrays of the observation that it answers. `told_m`: the widths that the grippers were told
+        last, which they keep where the answer orders none. `overlap`: what plays meanwhile; the answer joins it.
 
         Raises `BadChunk`; causes: several_actions, wrong_space, not_seen, not_finite, too_large, wrong_shape,
         step_time, too_long, unreachable, singular, too_fast.
@@ -85,13 +89,10 @@ class ActionSpaces:
         space = SPACES[name]
         self._check_form(name, space, rows)
         step_s = step_s_of(output, len(rows), period_s)
-        columns = space.columns(self._joints)
+        columns = space.columns(self._joints, len(self._arms))
         q_rad = self._path(name, space, rows[:, :columns], seen_rad, step_s)
-        chunk = np.column_stack(
-            [q_rad, self._widths(rows[:, columns:], seen_m if told_m is None else told_m)]
-        )
-        if not self._gripper.exists:
-            chunk = chunk[:, :-1]
+        held_m = seen_m if told_m is None else np.array(told_m, np.float64)
+        chunk = np.column_stack([q_rad, self._widths(rows[:, columns:], held_m)])
         if overlap is not None:
             chunk = self._joined(chunk, overlap, step_s)
         kept: Mapping[str, NDArray[np.float64]] = {
@@ -100,22 +101,26 @@ class ActionSpaces:
         }
         return replace(output, arrays=kept)
 
-    def _seen(self, name: str, seen: Mapping[str, Array] | None) -> tuple[Array, float]:
-        """Joint positions `(dof,)` and the gripper's width when the robot looked."""
+    def _seen(self, name: str, seen: Mapping[str, Array] | None) -> tuple[Array, Array]:
+        """Joint positions `(dof,)` and the widths `(grippers,)` when the robot looked."""
         given = {key: np.asarray(value, np.float64).ravel() for key, value in (seen or {}).items()}
         q_rad = given.get(JOINT_STATE, np.zeros(0))
         if q_rad.shape != (self._joints,) or not np.isfinite(q_rad).all():
             reason = f"{name}: expected an observation with {self._joints} joint positions, got {q_rad}"
             raise _bad("not_seen", reason)
-        width = given.get(GRIPPER_STATE, np.array([self._gripper.max_m]))
-        return q_rad, float(np.clip(width[0], self._gripper.min_m, self._gripper.max_m))
+        widths = given.get(GRIPPER_STATE, self._open_m) if len(self._open_m) else self._open_m
+        if widths.shape != self._open_m.shape:
+            reason = f"{name}: expected an observation with {len(self._open_m)} gripper widths, got {widths}"
+            raise _bad("not_seen", reason)
+        return q_rad, np.clip(widths, self._closed_m, self._open_m)
 
     def _check_form(self, name: str, space: Space, rows: Array) -> None:
-        columns = space.columns(self._joints)
-        allowed = (columns, columns + 1) if self._gripper.exists else (columns,)
+        columns, widths = space.columns(self._joints, len(self._arms)), len(self._open_m)
+        allowed = (columns, columns + widths) if widths else (columns,)
         if rows.ndim != 2 or rows.shape[1] not in allowed or not len(rows):
             wide = " or ".join(map(str, allowed))
-            more = ", the last one the gripper's" if len(allowed) > 1 else ", and the robot has no gripper"
+            last = "the last one the gripper's" if widths == 1 else f"the last {widths} the grippers'"
+            more = f", {last}" if widths else ", and the robot has no gripper"
             raise _bad(
                 "wrong_shape", f"{name}: expected (rows, {wide}){more}, the model answered {rows.shape}"
             )
@@ -132,7 +137,17 @@ class ActionSpaces:
     def _path(self, name: str, space: Space, rows: Array, seen_rad: Array, step_s: float) -> Array:
         if space.to == JOINTS:
             return placed(Move(rows, space.mode), seen_rad, step_s)
-        assert self._arm is not None  # else the robot does not take the space
+        path = np.tile(seen_rad, (len(rows), 1))
+        for number, (limb, arm) in enumerate(self._arms):
+            mine = rows[:, number * TOOL_COLUMNS : (number + 1) * TOOL_COLUMNS]
+            told = f"{name} of {limb.name}" if limb.name else name
+            path[:, limb.joints] = self._follow(told, space, arm, limb, mine, seen_rad[limb.joints], step_s)
+        return path
+
+    def _follow(
+        self, name: str, space: Space, arm: Arm, limb: Limb, rows: Array, seen_rad: Array, step_s: float
+    ) -> Array:
+        """The joint positions `(rows, joints)` of one arm that its tool's `rows` `(rows, 6)` lead to."""
         mode = space.mode
         if mode == VELOCITY:  # before they are rotations, which know no more than half a turn
             rows, mode = rows * step_s, STEP_DELTA
@@ -145,34 +160,34 @@ class ActionSpaces:
         turns = Move(matrix("axis_angle", rows[:, 3:]), mode, space.frame)
         rounds = ROUNDS_PER_ROW * len(rows) + EXTRA_ROUNDS
         try:
-            path = tool_path(self._arm, seen_rad, place, turns, step_s, rounds)
+            path = tool_path(arm, seen_rad, place, turns, step_s, rounds)
         except UnreachableError as error:
             raise _bad("unreachable", f"{name}: {error}") from None
         except np.linalg.LinAlgError as error:
             raise _bad("singular", f"{name}: inverse kinematics: {error}") from None
-        self._check_speed(name, seen_rad, path, step_s)
+        self._check_speed(name, arm, limb, seen_rad, path, step_s)
         return path
 
-    def _check_speed(self, name: str, seen_rad: Array, path: Array, step_s: float) -> None:
+    def _check_speed(
+        self, name: str, arm: Arm, limb: Limb, seen_rad: Array, path: Array, step_s: float
+    ) -> None:
         """No joint leaps between two rows."""
-        assert self._arm is not None
         steps = np.diff(np.vstack([seen_rad, path]), axis=0)
-        over = np.abs(steps) / (step_s * self._velocity)
+        over = np.abs(steps) / (step_s * self._velocity[limb.joints])
         row, joint = (int(one) for one in np.unravel_index(int(over.argmax()), over.shape))
         if over[row, joint] <= MAX_OUTRUN:
             return
-        asked = f"joint {joint + 1} would turn {abs(steps[row, joint]):.2f} rad in {step_s:g} s"
+        asked = f"joint {limb.joints.start + joint + 1} would turn {abs(steps[row, joint]):.2f} rad in {step_s:g} s"
         before = seen_rad if row == 0 else path[row - 1]
-        if min(self._arm.closeness(one) for one in (before, path[row])) < NEAR_SINGULAR:
+        if min(arm.closeness(one) for one in (before, path[row])) < NEAR_SINGULAR:
             raise _bad("singular", f"{name}: row {row} passes a singular pose: {asked}")
         raise _bad("too_fast", f"{name}: row {row} is faster than the arm: {asked}")
 
-    def _widths(self, given: Array, held_m: float) -> Array:
-        """`(rows,)` m, from the fractions `(rows, 1)`, or `(rows, 0)` where the model orders none."""
+    def _widths(self, given: Array, held_m: Array) -> Array:
+        """`(rows, grippers)` m, from as many fractions, or `(rows, 0)` where the model orders none."""
         if not given.shape[1]:
-            return np.full(len(given), held_m)
-        share = np.clip(given[:, 0], 0.0, 1.0)
-        return np.asarray(self._gripper.min_m + share * (self._gripper.max_m - self._gripper.min_m))
+            return np.tile(held_m, (len(given), 1))
+        return np.asarray(self._closed_m + np.clip(given, 0.0, 1.0) * (self._open_m - self._closed_m))
 
     def _joined(self, chunk: Array, overlap: Overlap, step_s: float) -> Array:
         """Blended into what plays, as a worker does it with joint positions."""
@@ -180,7 +195,7 @@ class ActionSpaces:
             check_steps(step_s, overlap)
         except ValueError as error:
             raise _bad("step_time", str(error)) from None
-        return np.asarray(blended(chunk, overlap, self._gripper.exists), np.float64)
+        return np.asarray(blended(chunk, overlap, len(self._open_m)), np.float64)
 
 
 def _bad(cause: str, reason: str) -> BadChunk:

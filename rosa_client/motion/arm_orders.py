@@ -31,7 +31,7 @@ class OrderId:
 
 @dataclass(frozen=True)
 class Play:
-    """Play a chunk: `actions` (horizon, dof + 1), joints in rad then gripper width in m, `step_s` apart."""
+    """Play a chunk: `actions` (horizon, dof + grippers), joints in rad then widths in m, `step_s` apart."""
 
     actions: npt.ArrayLike
     step_s: float
@@ -41,10 +41,13 @@ class Play:
 
 @dataclass(frozen=True)
 class MoveTo:
-    """Move to `q_rad` (dof,) and `gripper_m`, then hold. A NaN width leaves the gripper as it was last told."""
+    """Move to `q_rad` (dof,) and `gripper_m`, then hold.
+
+    `gripper_m` (grippers,), or one number for each. NaN leaves a gripper as it was last told, infinity opens it fully.
+    """
 
     q_rad: npt.ArrayLike
-    gripper_m: float
+    gripper_m: npt.ArrayLike
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,10 @@ Order = Play | MoveTo | Hold | Unreadable
 
 @dataclass(frozen=True)
 class Setpoint:
-    """Where the arm should be: `q_rad` (dof,) and the gripper's width; and where it rests if no more come."""
+    """Where the arm should be: `q_rad` (dof,) and the widths of its grippers; and where it rests if no more come."""
 
     q_rad: npt.NDArray[np.float64]
-    gripper_m: float
+    gripper_m: npt.NDArray[np.float64]  # (grippers,)
     rest_rad: npt.NDArray[np.float64]  # (dof,)
     rest_s: float  # how long the way from `q_rad` to `rest_rad` takes
     within_s: float = 0.0  # 0: one control period from now; else from rest to rest in this time
@@ -81,5 +84,5 @@ class Command:
     velocity_rad_s: npt.NDArray[np.float64]  # (dof,), with which it passes `q_rad`
     rest_rad: npt.NDArray[np.float64]  # (dof,), where it comes to rest when no further command comes
     rest_s: float  # how long that takes from `q_rad`
-    gripper_m: float
+    gripper_m: npt.NDArray[np.float64]  # (grippers,)
     within_s: float  # when to be at `q_rad`

@@ -29,22 +29,20 @@ class BadChunk(ValueError):
 def check_chunk(
     output: Output | None, limits: MotionLimits, period_s: float
 ) -> tuple[npt.NDArray[np.float64], float]:
-    """`actions` (horizon, joints + 1), rad and m, and the time of one row in s.
+    """`actions` (horizon, joints + grippers), rad and m, and the time of one row in s.
 
-    A model that does not answer `step_s` spreads its horizon over the action period. A robot without a gripper is
-    answered with (horizon, joints), and its width here is 0. Raises `BadChunk`.
+    A model that does not answer `step_s` spreads its horizon over the action period. Raises `BadChunk`.
     """
-    columns = limits.joints.dof + limits.gripper.exists
     if output is None or "actions" not in output.arrays:
         got = "nothing" if output is None else ", ".join(output.arrays) or "no array"
         raise BadChunk(Refusal("no_actions", f"expected an array 'actions', got {got}"))
     actions = np.asarray(output.arrays["actions"], np.float64)
-    if actions.ndim != 2 or actions.shape[1] != columns or not 1 <= actions.shape[0] <= MAX_HORIZON:
-        what = "the joints, then the gripper's width" if limits.gripper.exists else "the joints, no gripper"
-        expected = f"(1..{MAX_HORIZON}, {columns})"
+    if actions.ndim != 2 or actions.shape[1] != limits.columns or not 1 <= actions.shape[0] <= MAX_HORIZON:
+        count = len(limits.grippers)
+        widths = {0: "no gripper", 1: "then the gripper's width"}.get(count, f"then {count} gripper widths")
+        what = f"the joints, {widths}"
+        expected = f"(1..{MAX_HORIZON}, {limits.columns})"
         raise BadChunk(Refusal("wrong_shape", f"actions: expected {expected}, got {actions.shape}: {what}"))
-    if not limits.gripper.exists:
-        actions = np.column_stack([actions, np.zeros(len(actions))])
     refusal = limits.refusal(actions, "actions")
     if refusal is not None:  # what is not finite is within no limits
         finite = np.isfinite(actions).all()

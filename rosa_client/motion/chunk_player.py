@@ -59,6 +59,7 @@ class ChunkPlayer:
         self._filter = SetpointFilter(limits.joints, rate_hz)
         self._filter.scale = velocity_scale
         self.limits = limits
+        self._dof = limits.joints.dof
         self.emergency_stop = emergency_stop if emergency_stop is not None else EmergencyStop()
         self.state = PlayerState.HOLDING
         self.last = OrderId(0, 0)
@@ -67,20 +68,23 @@ class ChunkPlayer:
         self._fault: Refusal | None = None  # why the arm cannot be moved
         self._off_duty: Refusal | None = None  # why it takes no orders although the arm could
         self._following = Following(self._filter, limits, leads)
-        self._gripper_m = limits.gripper.max_m
+        self._gripper_m: Array = limits.open_m  # (grippers,)
         self._target_rad: Array = np.zeros(limits.joints.dof)
         self._target_m = self._gripper_m
         self._stopping = True  # holding where the ramp was frozen, rather than at _target
         self._leeway_m = GUARD_M  # how far the ramp may leave the workspace; more when the arm began outside
         self._alive_s = -math.inf  # the sender's last sign of life
-        self._waypoints: Array = np.zeros((1, limits.joints.dof + 1))  # of the chunk that plays
+        self._waypoints: Array = np.zeros((1, limits.columns))  # of the chunk that plays
         self._from_rad: Array = np.zeros(limits.joints.dof)  # where it began
         self._step_s = 1.0
         self._end_s = 0.0  # in the chunk's time
         self._anchor_s = (0.0, 0.0)  # a moment, and the chunk's time then
 
-    def reset(self, q_rad: npt.ArrayLike, gripper_m: float) -> None:
-        """Hold at `q_rad` (dof,), where the arm really stands: at the start, or when a simulated arm was put there."""
+    def reset(self, q_rad: npt.ArrayLike, gripper_m: npt.ArrayLike) -> None:
+        """Hold at `q_rad` (dof,), where the arm really stands: at the start, or when a simulated arm was put there.
+
+        `gripper_m` (grippers,), or one number for each.
+        """
         self._filter.reset(q_rad)
         self._following.begin()
         self._fault = None
@@ -276,12 +280,17 @@ class ChunkPlayer:
         return refusal
 
     def _row(self, move: MoveTo) -> Array:
-        width = self._clip_gripper(self._gripper_m) if math.isnan(move.gripper_m) else move.gripper_m
-        return np.append(np.asarray(move.q_rad, dtype=np.float64), width)
+        asked = np.asarray(move.gripper_m, dtype=np.float64)
+        if asked.ndim == 0:
+            asked = np.full(len(self.limits.grippers), asked)
+        if asked.shape == self._gripper_m.shape:
+            asked = np.where(np.isnan(asked), self._clip_gripper(self._gripper_m), asked)
+            asked = np.where(np.isposinf(asked), self.limits.open_m, asked)
+        return np.concatenate([np.asarray(move.q_rad, dtype=np.float64).ravel(), asked.ravel()])
 
     def _move(self, move: MoveTo) -> None:
         row = self._row(move)
-        self._target_rad, self._target_m = row[:-1], self._clip_gripper(float(row[-1]))
+        self._target_rad, self._target_m = row[: self._dof], self._clip_gripper(row[self._dof :])
         self._stopping = False
         self.state = PlayerState.MOVING
 
@@ -313,13 +322,13 @@ class ChunkPlayer:
         if ended:  # the last executed waypoint stays the target
             self.state = PlayerState.HOLDING
         index = min(max(0, int(slots + (-1e-6 if ended else 1e-6))), len(self._waypoints) - 1)
-        q_rad = self._waypoints[index, :-1]
+        q_rad = self._waypoints[index, : self._dof]
         if (
             self._filter.scale < 1.0 and not ended
         ):  # each waypoint then lasts longer; without interpolation the arm would stop at each
-            before = self._waypoints[index - 1, :-1] if index else self._from_rad
+            before = self._waypoints[index - 1, : self._dof] if index else self._from_rad
             q_rad = before + (slots - index) * (q_rad - before)
-        self._target_rad, self._target_m = q_rad, self._clip_gripper(float(self._waypoints[index, -1]))
+        self._target_rad, self._target_m = q_rad, self._clip_gripper(self._waypoints[index, self._dof :])
 
     def _keep_inside(self) -> None:
         """Stop before the ramp leaves the workspace.
@@ -347,5 +356,5 @@ class ChunkPlayer:
         self._stopping = True
         self.state = PlayerState.HOLDING
 
-    def _clip_gripper(self, width_m: float) -> float:
-        return min(max(width_m, self.limits.gripper.min_m), self.limits.gripper.max_m)
+    def _clip_gripper(self, widths_m: npt.ArrayLike) -> Array:
+        return np.clip(np.asarray(widths_m, np.float64), self.limits.closed_m, self.limits.open_m)

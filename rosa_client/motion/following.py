@@ -120,7 +120,7 @@ class Following:
         self._waits = None
         self._turn(Event.FAULT)
 
-    def well(self, now_s: float, q_rad: Array, stopped: bool, gripper_m: float) -> Refusal | None:
+    def well(self, now_s: float, q_rad: Array, stopped: bool, gripper_m: Array) -> Refusal | None:
         """No fault is reported and the arm is at `q_rad` (dof,); returns why it takes no orders yet.
 
         Causes: arm_elsewhere, arm_returns. `stopped`: the emergency stop is latched, or its node is inactive.
@@ -136,7 +136,7 @@ class Following:
             self._let_go, self._waits, self._recover_until_s = False, None, -math.inf
         return self._waits
 
-    def setpoint(self, gripper_m: float) -> Setpoint | None:
+    def setpoint(self, gripper_m: Array) -> Setpoint | None:
         """For this control period, in every state but SETPOINTS; None for nothing."""
         if self.gets is Follow.STOPPING and self._path.settled:
             self._turn(Event.RESTED)
@@ -150,10 +150,10 @@ class Following:
         leading, self._leading = self._leading, None
         return leading if self.gets is Follow.LED else None
 
-    def _at(self, q_rad: Array, gripper_m: float) -> Setpoint:
+    def _at(self, q_rad: Array, gripper_m: Array) -> Setpoint:
         return Setpoint(q_rad, gripper_m, self._path.goes_to, self._path.stop_s)
 
-    def _go_on(self, now_s: float, q_rad: Array, stopped: bool, gripper_m: float) -> None:
+    def _go_on(self, now_s: float, q_rad: Array, stopped: bool, gripper_m: Array) -> None:
         here = self._path.setpoint
         away_rad = float(np.abs(q_rad - here).max())
         if away_rad <= OFF_RAD:
@@ -175,7 +175,7 @@ class Following:
             self._waits = Refusal(RETURNS, "the setpoints return to where the arm stands")
             self._turn(Event.MOVED)
 
-    def _lead(self, now_s: float, there_rad: Array, gripper_m: float) -> None:
+    def _lead(self, now_s: float, there_rad: Array, gripper_m: Array) -> None:
         within_s = max(LEAD_S, self._way_s(there_rad - self._path.setpoint))
         self._path.reset(there_rad)
         self._arrives_s = now_s + within_s
@@ -187,7 +187,7 @@ class Following:
         """Why an arm that is not at its last setpoint gets nothing, and what a person has to do; empty when it may."""
         if self._let_go and not self._leads:
             return "its controller would jump: put it back, or start its arm node again"
-        row = np.append(q_rad, self._limits.gripper.max_m)
+        row = np.append(q_rad, self._limits.open_m)
         if (refusal := self._limits.refusal(row[None], "it", self._path.setpoint)) is not None:
             return f"{refusal.cause}: put it back, or start its arm node again"
         if stopped:

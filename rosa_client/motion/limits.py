@@ -1,4 +1,4 @@
-"""What an order may ask of the arm: joint limits, gripper range and workspace, checked in one place, before it moves.
+"""What an order may ask of the arm: joint limits, gripper ranges and workspaces, checked in one place, before it moves.
 
 The runtime checks a model's answer with it (`chunk_check.py`), and the arm every order again (`chunk_player.py`),
 whoever sent it. An order that is outside is refused whole. What is beyond a limit by no more than the tolerance is
@@ -8,12 +8,14 @@ rounding: it is accepted, and the setpoint filter stops at the limit itself. The
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rosa_client.motion.refusal import Refusal
-from rosa_contract.config.robot import ChainSpec, GripperSpec, JointLimits, RobotSpec, WorkspaceSpec
+from rosa_contract.config.body.chain import ChainSpec
+from rosa_contract.config.robot import GripperSpec, JointLimits, Limb, RobotSpec, WorkspaceSpec
 from rosa_contract.kinematics.chain import Chain
 
 Array = NDArray[np.float64]
@@ -29,117 +31,143 @@ KEPT_PLACES = (
 MAX_PLACES = 2048  # checked on the path of one order; a longer path is checked in longer steps
 
 
+class _Zone:
+    """The workspace of one arm: its chain and the box that the chain's points stay in."""
+
+    def __init__(self, limb: Limb, chain: ChainSpec, box: WorkspaceSpec) -> None:
+        self.joints = limb.joints
+        self.chain = Chain(chain)
+        self.names = tuple(f"{limb.name} {name}".strip() for name in self.chain.names)
+        self.low, self.high = np.array(box.min_m), np.array(box.max_m)
+        self._box = self.low.tolist(), self.high.tolist()
+
+    def depth_m(self, q_rad: tuple[float, ...]) -> float:
+        (low_x, low_y, low_z), (high_x, high_y, high_z) = self._box
+        depth_m = -math.inf
+        for x, y, z in self.chain.places(q_rad[self.joints]):
+            beyond_m = max(low_x - x, x - high_x, low_y - y, y - high_y, low_z - z, z - high_z)
+            if not beyond_m <= depth_m:
+                depth_m = beyond_m
+        return depth_m
+
+    def outside(self, points: Array) -> Array:
+        """How far each coordinate of `points` (..., 3) is outside the box, m; negative inside."""
+        return np.asarray(np.maximum(self.low - points, points - self.high))
+
+    def text(self, points: Array) -> str:
+        """`points` (points, 3)."""
+        outside = self.outside(points)
+        point, axis = (int(i) for i in np.unravel_index(int(outside.argmax()), outside.shape))
+        return (
+            f"{self.names[point]} is at {'xyz'[axis]} = {points[point, axis]:.3f} m, expected "
+            f"{self.low[axis]:g}..{self.high[axis]:g} (the workspace)"
+        )
+
+
 class MotionLimits:
-    """The limits of one robot. Without a workspace only joints and gripper are limited."""
+    """The limits of one robot, however many arms and grippers it has. Without a workspace only joints and grippers are
+    limited. Arms are not kept apart from each other but by their workspaces."""
 
     def __init__(
-        self,
-        joints: JointLimits,
-        gripper: GripperSpec,
-        chain: ChainSpec | None = None,
-        workspace: WorkspaceSpec | None = None,
+        self, joints: JointLimits, grippers: Sequence[GripperSpec], limbs: Sequence[Limb] = ()
     ) -> None:
         self.joints = joints
-        self.gripper = gripper
-        self._low = np.array([*joints.position_min_rad, gripper.min_m])
-        self._high = np.array([*joints.position_max_rad, gripper.max_m])
-        slack = np.array([*[JOINT_TOLERANCE_RAD] * joints.dof, GRIPPER_TOLERANCE_M])
+        self.grippers = tuple(grippers)
+        self.closed_m = np.array([one.min_m for one in grippers])  # (grippers,)
+        self.open_m = np.array([one.max_m for one in grippers])
+        self._low = np.array([*joints.position_min_rad, *self.closed_m])
+        self._high = np.array([*joints.position_max_rad, *self.open_m])
+        slack = np.array([*[JOINT_TOLERANCE_RAD] * joints.dof, *[GRIPPER_TOLERANCE_M] * len(self.grippers)])
         self._least, self._most = self._low - slack, self._high + slack  # that are accepted
-        self._chain = Chain(chain) if chain is not None and workspace is not None else None
-        self._box_low, self._box_high = np.zeros(3), np.zeros(3)
-        if workspace is not None:
-            self._box_low, self._box_high = np.array(workspace.min_m), np.array(workspace.max_m)
-        self._box = self._box_low.tolist(), self._box_high.tolist()
+        self._zones = [
+            _Zone(limb, limb.chain, limb.workspace)
+            for limb in limbs
+            if limb.chain is not None and limb.workspace is not None
+        ]
         self._depths_m: dict[tuple[float, ...], float] = {}  # what `depth_m` answered last
 
     @classmethod
     def of(cls, spec: RobotSpec) -> MotionLimits:
         """The limits that a robot file sets."""
-        return cls(spec.limits, spec.gripper, spec.chain, spec.workspace)
+        return cls(spec.limits, tuple(spec.grippers.values()), spec.limbs)
+
+    @property
+    def columns(self) -> int:
+        """Of a row: the joints, then the width of each gripper."""
+        return len(self._low)
 
     def refusal(self, rows: ArrayLike, name: str, start_rad: ArrayLike | None = None) -> Refusal | None:
-        """Why `rows` (n, dof + 1), joints in rad and gripper width in m, must not be moved to; None when they may.
+        """Why `rows` (n, columns), joints in rad, then widths in m, must not be moved to; None when they may.
 
         With `start_rad` (dof,) the straight joint-space path from there is checked too, unless the arm already stands
         outside its workspace: then it may come in. Causes: wrong_shape, joint_limit, gripper_range, workspace.
         """
         asked = np.asarray(rows, dtype=np.float64)
         dof = self.joints.dof
-        if asked.ndim != 2 or asked.shape[1] != dof + 1 or not 1 <= len(asked) <= MAX_HORIZON:
-            expected = f"1 to {MAX_HORIZON} waypoints of {dof} joints and a gripper width"
+        if asked.ndim != 2 or asked.shape[1] != self.columns or not 1 <= len(asked) <= MAX_HORIZON:
+            widths = {0: "", 1: " and a gripper width"}.get(
+                len(self.grippers), f" and {len(self.grippers)} gripper widths"
+            )
+            expected = f"1 to {MAX_HORIZON} waypoints of {dof} joints{widths}"
             return Refusal("wrong_shape", f"{name}: expected {expected}, got shape {asked.shape}")
         good = (asked >= self._least) & (asked <= self._most)  # not where NaN
         if not good.all():
             return self._value_refusal(asked, ~good, name)
-        if self._chain is None:
+        if not self._zones:
             return None
         corners = np.clip(asked, self._low, self._high)[:, :dof]
         from_start = start_rad is not None and self.depth_m(start_rad) <= 0.0
         if from_start:
             corners = np.vstack([np.asarray(start_rad, dtype=np.float64), corners])
-        return self._place_refusal(self._chain, corners, name, before=1 if from_start else 0)
+        return self._place_refusal(corners, name, before=1 if from_start else 0)
 
     def depth_m(self, q_rad: ArrayLike) -> float:
         """How far the outermost point is outside the workspace at `q_rad` (dof,), m; 0 or less inside."""
-        if self._chain is None:
+        if not self._zones:
             return -math.inf
         asked = tuple(np.asarray(q_rad, dtype=np.float64).tolist())
         depth_m = self._depths_m.get(asked)
         if depth_m is None:
             if len(self._depths_m) >= KEPT_PLACES:
                 self._depths_m.clear()
-            depth_m = self._depths_m[asked] = self._depth_m(self._chain, asked)
-        return depth_m
-
-    def _depth_m(self, chain: Chain, q_rad: tuple[float, ...]) -> float:
-        (low_x, low_y, low_z), (high_x, high_y, high_z) = self._box
-        depth_m = -math.inf
-        for x, y, z in chain.places(q_rad):
-            beyond_m = max(low_x - x, x - high_x, low_y - y, y - high_y, low_z - z, z - high_z)
-            if not beyond_m <= depth_m:
-                depth_m = beyond_m
+            depth_m = self._depths_m[asked] = max(zone.depth_m(asked) for zone in self._zones)
         return depth_m
 
     def place(self, q_rad: ArrayLike) -> str:
         """Which point is outside the workspace at `q_rad` (dof,), and where, in words."""
-        if self._chain is None:
+        if not self._zones:
             return "there is no workspace"
-        return self._place_text(self._chain, self._chain.points(q_rad))
-
-    def _outside(self, points: Array) -> Array:
-        """How far each coordinate of `points` (..., 3) is outside the box, m; negative inside."""
-        return np.maximum(self._box_low - points, points - self._box_high)
+        asked = np.asarray(q_rad, dtype=np.float64)
+        worst = max(self._zones, key=lambda zone: zone.depth_m(tuple(asked.tolist())))
+        return worst.text(worst.chain.points(asked[worst.joints]))
 
     def _value_refusal(self, asked: Array, bad: NDArray[np.bool_], name: str) -> Refusal:
         row, column = (int(i) for i in np.argwhere(bad)[0])
-        is_gripper = column == self.joints.dof
-        part, unit = ("gripper", "m") if is_gripper else (f"joint {column + 1}", "rad")
+        is_gripper = column >= self.joints.dof
+        which = f" {column - self.joints.dof + 1}" if len(self.grippers) > 1 else ""
+        part, unit = (f"gripper{which}", "m") if is_gripper else (f"joint {column + 1}", "rad")
         return Refusal(
             "gripper_range" if is_gripper else "joint_limit",
             f"{name}: waypoint {row}, {part} is {asked[row, column]:g} {unit}, "
             f"expected {self._low[column]:g}..{self._high[column]:g} ({bad.sum()} of {bad.size} values are outside)",
         )
 
-    def _place_refusal(self, chain: Chain, corners: Array, name: str, before: int) -> Refusal | None:
+    def _place_refusal(self, corners: Array, name: str, before: int) -> Refusal | None:
         """`corners` (n, dof) are the path in joint space; `before` of them come before the first waypoint."""
         way, leads_to, share = _way(corners)
-        points = chain.points(way)  # (places, points, 3)
-        bad = self._outside(points).max(axis=(1, 2)) > 0.0
-        if not bad.any():
+        found: tuple[int, str] | None = None  # the first place outside
+        for zone in self._zones:
+            points = zone.chain.points(way[:, zone.joints])  # (places, points, 3)
+            bad = zone.outside(points).max(axis=(1, 2)) > 0.0
+            first = int(np.argmax(bad))
+            if bad[first] and (found is None or first < found[0]):
+                found = first, zone.text(points[first])
+        if found is None:
             return None
-        first = int(np.argmax(bad))
+        first, text = found
         row = int(leads_to[first]) - before
         where = f"waypoint {row}" if share[first] == 1.0 else f"on the way to waypoint {row}"
-        return Refusal("workspace", f"{name}: {where}, {self._place_text(chain, points[first])}")
-
-    def _place_text(self, chain: Chain, points: Array) -> str:
-        """`points` (points, 3)."""
-        outside = self._outside(points)
-        point, axis = (int(i) for i in np.unravel_index(int(outside.argmax()), outside.shape))
-        return (
-            f"{chain.names[point]} is at {'xyz'[axis]} = {points[point, axis]:.3f} m, expected "
-            f"{self._box_low[axis]:g}..{self._box_high[axis]:g} (the workspace)"
-        )
+        return Refusal("workspace", f"{name}: {where}, {text}")
 
 
 def _way(corners: Array) -> tuple[Array, NDArray[np.intp], Array]:
@@ -175,11 +203,11 @@ LEGS = (
 def pose_problems(spec: RobotSpec) -> list[str]:
     """Named poses, or the paths between them, that leave the robot's own workspace."""
     limits, poses = MotionLimits.of(spec), spec.poses
-    width_m = spec.gripper.max_m
-    problems = [limits.refusal([[*poses[name], width_m]], f"{name}_rad") for name in poses]
+    widths_m = limits.open_m
+    problems = [limits.refusal([[*poses[name], *widths_m]], f"{name}_rad") for name in poses]
     if not any(problems):
         legs = [(start, end) for start, end in LEGS if start in poses and end in poses]
         problems = [
-            limits.refusal([[*poses[b], width_m]], f"from {a}_rad to {b}_rad", poses[a]) for a, b in legs
+            limits.refusal([[*poses[b], *widths_m]], f"from {a}_rad to {b}_rad", poses[a]) for a, b in legs
         ]
     return [problem.reason for problem in problems if problem is not None]

@@ -168,11 +168,11 @@ class SetpointGuard:
         self._allowed_m = min(self._allowed_m, max(0.0, depths_m[1]) + MAX_OUTSIDE_M)
         return None
 
-    def _gripper(self, width_m: float) -> Refusal | None:
-        gripper = self._limits.gripper
-        if gripper.min_m - STILL <= width_m <= gripper.max_m + STILL:
+    def _gripper(self, widths_m: Array) -> Refusal | None:
+        least, most = self._limits.closed_m - STILL, self._limits.open_m + STILL
+        told = widths_m.shape == least.shape
+        if told and ((widths_m >= least) & (widths_m <= most)).all():  # not where NaN
             return None
-        reason = (
-            f"a setpoint asks for a width of {width_m:g} m, expected {gripper.min_m:g}..{gripper.max_m:g}"
-        )
-        return Refusal("setpoint_gripper", reason)
+        ranges = ", ".join(f"{one.min_m:g}..{one.max_m:g}" for one in self._limits.grippers) or "no gripper"
+        asked = ", ".join(f"{width:g}" for width in widths_m.ravel()) or "none"
+        return Refusal("setpoint_gripper", f"a setpoint asks for a width of {asked} m, expected {ranges}")

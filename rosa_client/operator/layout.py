@@ -138,19 +138,18 @@ def scene(
     view: RobotView,
     base: Base,
     now_s: float,
-    zone: tuple[Sequence[float], Sequence[float]] | None = None,
+    zones: Sequence[tuple[Sequence[float], Sequence[float]]] = (),
 ) -> list[Shape]:
-    """What is drawn for one robot besides its board. `zone`: lowest and highest corner of its workspace, base frame."""
+    """What is drawn for one robot besides its board. `zones`: lowest and highest corner of each workspace, base
+    frame."""
     shapes = [_state(view, base, now_s), *_lights(view, base, now_s)]
-    if zone is not None:
-        shapes.append(_zone(view, base, zone))
-    path = view.path_m
-    if path is not None and not view.silent_for_s(now_s):
-        points = tuple(base.place(point) for point in path)
-        shapes.append(
-            Shape(_group(view, "path"), 0, LINE_STRIP, ORIGIN, (0.008, 0.0, 0.0), CYAN, points=points)
-        )
-        shapes.append(Shape(_group(view, "path"), 1, SPHERE, points[-1], (0.03, 0.03, 0.03), CYAN))
+    shapes += [_zone(view, base, zone, number) for number, zone in enumerate(zones)]
+    if view.path_m is not None and not view.silent_for_s(now_s):
+        group = _group(view, "path")
+        for number, path in enumerate(view.path_m):
+            points = tuple(base.place(point) for point in path)
+            line = Shape(group, 2 * number, LINE_STRIP, ORIGIN, (0.008, 0.0, 0.0), CYAN, points=points)
+            shapes += [line, Shape(group, 2 * number + 1, SPHERE, points[-1], (0.03, 0.03, 0.03), CYAN)]
     if notices := view.notices(now_s):
         words = plain("\n".join(notices))
         shapes.append(_text(_group(view, "notices"), 0, base.place(NOTICES_AT), SMALL_M, AMBER, words))
@@ -199,7 +198,7 @@ def _lights(view: RobotView, base: Base, now_s: float) -> list[Shape]:
     return shapes
 
 
-def _zone(view: RobotView, base: Base, zone: tuple[Sequence[float], Sequence[float]]) -> Shape:
+def _zone(view: RobotView, base: Base, zone: tuple[Sequence[float], Sequence[float]], number: int) -> Shape:
     """The twelve edges of a box."""
     ends = list(zip(*zone, strict=True))  # per axis: lowest and highest
     points = []
@@ -212,7 +211,9 @@ def _zone(view: RobotView, base: Base, zone: tuple[Sequence[float], Sequence[flo
                     corner[axis], corner[a], corner[b] = value, first, second
                     points.append(base.place(corner))
     colour = RED if view.stopped else ZONE
-    return Shape(_group(view, "zone"), 0, LINE_LIST, ORIGIN, (0.006, 0.0, 0.0), colour, points=tuple(points))
+    return Shape(
+        _group(view, "zone"), number, LINE_LIST, ORIGIN, (0.006, 0.0, 0.0), colour, points=tuple(points)
+    )
 
 
 def _group(view: RobotView, part: str) -> str:

@@ -23,6 +23,7 @@ NOTICE_S = 10.0
 OUTCOME_S = 15.0
 KEPT_AUDITS = 50
 KEPT_NOTICES = 3
+GRIPPER = "gripper"  # the column of a width, with the arm's name before it where there are several
 WAITING = ("waiting_for_human", "clearing")
 # Decisions of a task that goes well; every other one is shown to the operator.
 ROUTINE = frozenset({"start", "execute", "send", "plan", "discard", "clear", "done"})
@@ -37,6 +38,11 @@ class ForwardKinematics(Protocol):
 
     def tool(self, q_rad: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Tool positions `(..., 3)` m of joint positions `(..., joints)` rad."""
+
+
+PlacedArm = tuple[
+    slice, ForwardKinematics | None
+]  # which columns of an action are an arm's, and where they lead it
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,9 @@ class RobotView:
     arm_s: float = -math.inf
     alert: AlertView | None = None
     audits: deque[AuditView] = field(default_factory=lambda: deque(maxlen=KEPT_AUDITS))
-    path_m: npt.NDArray[np.float64] | None = None  # (n, 3) tool positions of the chunk that plays, base frame
+    path_m: npt.NDArray[np.float64] | None = (
+        None  # (arms, n, 3) tool positions of the chunk that plays, base frame
+    )
     outcome: str = ""  # the result of the last click
     outcome_good: bool = True
     _outcome_until_s: float = -math.inf
@@ -157,9 +165,9 @@ class RobotView:
         said = (message.choice, message.decided_by, message.why, bool(message.accepted), message.reason)
         self.audits.append(AuditView(when_s, *said, alert_id=int(message.alert_id)))
 
-    def hear_chunk(self, now_s: float, chunk: Any, chain: ForwardKinematics | None) -> None:
-        """The path of the tool through the waypoints of an action chunk; none for an invalid chunk."""
-        self.path_m = tool_path(chunk, chain) if chain is not None else None
+    def hear_chunk(self, now_s: float, chunk: Any, arms: Sequence[PlacedArm]) -> None:
+        """The path of each tool through the waypoints of an action chunk; none for an invalid chunk."""
+        self.path_m = tool_paths(chunk, arms)
 
     def hear_outcome(self, now_s: float, text: str, good: bool) -> None:
         """The result of a click."""
@@ -167,8 +175,8 @@ class RobotView:
         self._outcome_until_s = now_s + OUTCOME_S
 
 
-def tool_path(chunk: Any, chain: ForwardKinematics) -> npt.NDArray[np.float64] | None:
-    """Tool positions `(horizon, 3)` m in the base frame; None when the chunk cannot be drawn."""
+def tool_paths(chunk: Any, arms: Sequence[PlacedArm]) -> npt.NDArray[np.float64] | None:
+    """Tool positions `(arms, horizon, 3)` m in the base frame; None when the chunk cannot be drawn."""
     columns = len(chunk.names)
     data = np.asarray(chunk.data, dtype=np.float64)
     if (
@@ -179,11 +187,14 @@ def tool_path(chunk: Any, chain: ForwardKinematics) -> npt.NDArray[np.float64] |
     ):
         return None
     rows = data.reshape(int(chunk.horizon), columns)
-    joints = rows[:, :-1] if chunk.names[-1] == "gripper" else rows  # without the gripper's width
-    try:
-        return np.asarray(chain.tool(joints), dtype=np.float64).reshape(-1, 3)
-    except ValueError:  # another robot's joints; the arm refuses the chunk and says so
+    widths = sum(name == GRIPPER or name.endswith(f"_{GRIPPER}") for name in chunk.names)
+    joints = sum(mine.stop - mine.start for mine, _ in arms)
+    if (
+        not arms or joints != columns - widths
+    ):  # another robot's joints; the arm refuses the chunk and says so
         return None
+    paths = [np.asarray(chain.tool(rows[:, mine]), np.float64) for mine, chain in arms if chain is not None]
+    return np.stack(paths) if paths else None
 
 
 def namespace_of(robot: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import yaml
 
-from rosa_contract.config.robot import ChainSpec, RobotSpec, WorkspaceSpec
+from rosa_contract.config.body.chain import ChainSpec, chain_problems
+from rosa_contract.config.robot import RobotSpec, WorkspaceSpec
 from rosa_contract.config.strict import Reader, parse_yaml
 from rosa_contract.kinematics.chain import Chain
 from rosa_contract.setting import setting
@@ -17,35 +19,62 @@ Zone = tuple[tuple[float, ...], tuple[float, ...]]
 
 
 @dataclass(frozen=True)
-class RobotShape:
-    """The parts of a robot file that are drawn."""
+class ArmShape:
+    """The parts of an arm that are drawn."""
 
+    joints: int = setting(
+        "how many of the robot's joints, after those of the arms before it", at_least=1, at_most=64
+    )
     chain: ChainSpec | None = setting("link lengths", None)
     workspace: WorkspaceSpec | None = setting("box that the arm stays in", None)
 
 
+@dataclass(frozen=True)
+class RobotShape:
+    """The parts of a robot file that are drawn."""
+
+    arms: tuple[ArmShape, ...] = setting("its arms, in the order of their joints")
+
+
+@dataclass(frozen=True)
+class DrawnArm:
+    """What of an arm can be drawn: `joints` are its columns in an action."""
+
+    joints: slice
+    chain: Chain | None
+    zone: Zone | None  # lowest and highest corner of the workspace
+
+
 def shape_text(spec: RobotSpec) -> str:
     """The shape of a robot for the topic `robot_shape`."""
-    parts = {"chain": spec.chain, "workspace": spec.workspace}
-    return yaml.safe_dump(
-        {name: _plain(asdict(part)) for name, part in parts.items() if part is not None}, sort_keys=False
-    )
+    arms = [_plain(asdict(ArmShape(one.count, one.chain, one.workspace))) for one in spec.limbs]
+    return yaml.safe_dump({"arms": arms}, sort_keys=False)
 
 
-def read_shape(text: str, source: str) -> tuple[Chain | None, Zone | None]:
-    """The chain, and the lowest and highest corner of the workspace. Raises `ConfigError` for anything else."""
+def read_shape(text: str, source: str) -> list[DrawnArm]:
+    """The arms of a robot. Raises `ConfigError` for anything else."""
     reader = Reader(source)
     if len(text) > MAX_CHARS:
         reader.fail("", f"expected at most {MAX_CHARS} characters, got {len(text)}", "too_large")
         reader.finish()
     shape = reader.section(RobotShape, "", parse_yaml(text, source))
-    chain = shape.chain if isinstance(shape, RobotShape) else None
-    if chain is not None and not len(chain.a_m) == len(chain.d_m) == len(chain.alpha_rad) > 1:
-        reader.fail("chain", "expected as many a_m as d_m and alpha_rad, at least two", "wrong_length")
     reader.finish()
-    box = shape.workspace
-    return Chain(chain) if chain is not None else None, (box.min_m, box.max_m) if box is not None else None
+    assert isinstance(shape, RobotShape)
+    for index, arm in enumerate(shape.arms):
+        for where, words, cause in chain_problems(arm.chain, arm.joints) if arm.chain is not None else ():
+            reader.fail(f"arms[{index}].chain{where}", words, cause)
+    reader.finish()
+    drawn, first = [], 0
+    for arm in shape.arms:
+        box, mine = arm.workspace, slice(first, first + arm.joints)
+        chain = Chain(arm.chain) if arm.chain is not None else None
+        drawn.append(DrawnArm(mine, chain, (box.min_m, box.max_m) if box is not None else None))
+        first = mine.stop
+    return drawn
 
 
-def _plain(values: dict[str, object]) -> dict[str, object]:
-    return {name: list(one) if isinstance(one, tuple) else one for name, one in values.items()}
+def _plain(value: Any) -> Any:
+    """As YAML has it: lists, no tuples, and nothing that is not there."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items() if one is not None}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rosa_client.runtime.commands import OPEN, Inputs, MoveTo, Order, Play
 from rosa_client.runtime.machines import machine
@@ -13,10 +14,10 @@ from rosa_client.runtime.route import TO_SAFETY, Leg
 class Arm:
     """The orders of one core to its arm. Only this class writes what is here."""
 
-    def __init__(self, open_m: float = 0.0) -> None:
-        """`open_m`: the gripper's width when it is open."""
-        self._open_m = open_m
-        self.gripper_m: float | None = None  # the width that it was told last; None: none yet
+    def __init__(self, open_m: Sequence[float] = ()) -> None:
+        """`open_m`: the widths of its grippers when they are open."""
+        self._open_m = tuple(open_m)
+        self.gripper_m: tuple[float, ...] | None = None  # the widths that they were told last; None: none yet
         self.sequence = 0  # of the newest order
         self.last_order: Order | None = None
         self.ordered_s = 0.0
@@ -41,7 +42,8 @@ class Arm:
         self.last_order, self.ordered_s = order, now_s
         if isinstance(order, Play):
             last = math.ceil((order.skip_s + order.duration_s) / order.step_s - 1e-6) - 1
-            self.gripper_m = float(order.actions[min(max(0, last), len(order.actions) - 1), -1])
+            row = order.actions[min(max(0, last), len(order.actions) - 1)]
+            self.gripper_m = tuple(row[len(row) - len(self._open_m) :].tolist())
         elif isinstance(order, MoveTo) and order.gripper == OPEN:
             self.gripper_m = self._open_m
 

@@ -21,7 +21,7 @@ RETURNING = (
     "returning"  # led on from where it stands after a fault; until that ends it takes no order that moves
 )
 
-KEEP = "keep"  # the gripper stays as it was last commanded
+KEEP = "keep"  # the grippers stay as they were last commanded
 OPEN = "open"
 
 
@@ -88,7 +88,7 @@ class Ask(NamedTuple):
 
 
 class Play(NamedTuple):
-    """Execute `actions` (horizon, joints + 1): joint positions rad and gripper width m, one row per `step_s`."""
+    """Execute `actions` (horizon, joints + grippers): joint positions rad and widths m, one row per `step_s`."""
 
     sequence: int
     actions: npt.NDArray[Any]

@@ -105,7 +105,7 @@ class Mission:
         monitor = task.components.get(MONITOR)
         self.planning = Planning(monitor.plans_after if monitor is not None else 0)
         self.chunk = Chunk()
-        self.arm = Arm(robot.gripper.max_m)
+        self.arm = Arm([gripper.max_m for gripper in robot.grippers.values()])
         self.holds = Holds(SAFETY in task.components)
         self.attempts = Attempts()
         self.person = Person(first_alert)

@@ -90,6 +90,7 @@ class StatePart:
         choices=(AS_IS, *GRIPPERS),
     )
     rotation: str = setting("of `tool_rotation`: how the model writes it", ROTATIONS[0], choices=ROTATIONS)
+    arm: str = setting("of `tool_position` and `tool_rotation`: which of the robot's `arms`", "")
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,10 @@ class ActionPart:
     joints: tuple[int, ...] = setting(
         "to joints: which ones, from 0; default: the first as many", (), at_least=0
     )
+    grippers: tuple[int, ...] = setting(
+        "to gripper: which ones of a robot with several, from 0; default: the first as many", (), at_least=0
+    )
+    arm: str = setting("to tool_position and tool_rotation: which of the robot's `arms`", "")
     mode: str = setting(
         "absolute: where to be; delta: from where the robot was seen; step_delta: from the row before; velocity: per"
         " second, for `step_s`",
@@ -199,10 +204,10 @@ class Adapter:
         "statistics of the data that the model was trained on", None
     )
     gripper_closed_m: float | None = setting(
-        "width of the robots' closed gripper; default: that of `robot`, or 0", None, at_least=0
+        "width of the robots' closed grippers; default: that of `robot`, or 0", None, at_least=0
     )
     gripper_open_m: float | None = setting(
-        "width of the robots' open gripper; default: that of `robot`, or 0.08", None, above=0
+        "width of the robots' open grippers; default: that of `robot`, or 0.08", None, above=0
     )
 
 

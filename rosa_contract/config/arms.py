@@ -101,6 +101,11 @@ class Ros2ControlSettings:
     )
     start_timeout_s: float = setting("how long to wait for the first joint states", 20.0, above=0)
     gripper: GripperActions = setting("the gripper", GripperActions)
+    grippers: Mapping[str, GripperActions] = setting(
+        "instead of `gripper`, of a robot with several `arms`: the gripper of each, by the arm's name; one controller"
+        " moves the joints of all",
+        dict,
+    )
 
 
 @dataclass(frozen=True)
@@ -171,7 +176,8 @@ def read_arm(reader: Reader, driver: str, given: Mapping[str, Any]) -> Any:
         return given
     settings = reader.section(ARM_SETTINGS[driver], "arm", dict(given))
     if isinstance(settings, Ros2ControlSettings):
-        _check_positions(reader, settings.gripper)
+        for path, gripper in _gripper_paths(settings):
+            _check_positions(reader, path, gripper)
     return settings
 
 
@@ -181,14 +187,39 @@ def moves_gripper(settings: Any) -> bool:
     return gripper is None or gripper.kind != NO_GRIPPER
 
 
-def _check_positions(reader: Reader, gripper: GripperActions) -> None:
+def _gripper_paths(settings: Ros2ControlSettings) -> list[tuple[str, GripperActions]]:
+    several = [(f"arm.grippers.{name}", one) for name, one in settings.grippers.items()]
+    return several or [("arm.gripper", settings.gripper)]
+
+
+def check_grippers(reader: Reader, driver: str, settings: Any, grippers: Mapping[str, bool]) -> None:
+    """Note where the driver's grippers are not those of the robot's several arms. `grippers`: which arm has one."""
+    if not isinstance(settings, Ros2ControlSettings):
+        if driver in ARM_SETTINGS:
+            words = f"driver {driver} moves one arm; this robot has {', '.join(grippers)}"
+            reader.fail("arm_driver", words, "conflict")
+        return
+    for name, exists in grippers.items():
+        given = settings.grippers.get(name)
+        if exists and (given is None or given.kind == NO_GRIPPER):
+            words = (
+                f"expected the gripper of arm {name}; an arm without one says so in arms.{name}.gripper.kind"
+            )
+            reader.fail(f"arm.grippers.{name}", words, "missing")
+    for name in settings.grippers:
+        if not grippers.get(name):
+            words = f"expected an arm with a gripper, got {name}{nearest(name, grippers)}"
+            reader.fail(f"arm.grippers.{name}", words, "unknown_name")
+
+
+def _check_positions(reader: Reader, where: str, gripper: GripperActions) -> None:
     for prefix in ("", "joint_"):
         opened, closed = (getattr(gripper, f"{prefix}{end}_position") for end in ("open", "closed"))
-        path, other = f"arm.gripper.{prefix}open_position", f"{prefix}closed_position"
+        path, other = f"{where}.{prefix}open_position", f"{prefix}closed_position"
         if (opened is None) != (closed is None):
             reader.fail(path, f"expected it together with {other}, got one of them", "missing")
         elif opened is not None and opened == closed:
             reader.fail(path, f"must differ from {other}, got {opened:g} for both", "conflict")
     if gripper.kind == FRANKA and gripper.open_position is not None:
         words = f"expected none with kind {FRANKA}, whose goals are widths"
-        reader.fail("arm.gripper.open_position", words, "conflict")
+        reader.fail(f"{where}.open_position", words, "conflict")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.config.arms import NO_GRIPPER, moves_gripper, read_arm
+from rosa_contract.config.arms import NO_GRIPPER, check_grippers, moves_gripper, read_arm
+from rosa_contract.config.body.chain import ChainSpec, chain_problems, modified
+from rosa_contract.config.body.urdf import with_urdf
 from rosa_contract.config.cameras import CameraSpec, check_cameras
 from rosa_contract.config.documents import EXTENDS, ROBOT, mistaken, named, read_extended
 from rosa_contract.config.spaces import SPACES
@@ -34,33 +37,7 @@ class JointLimits:
         return len(self.position_min_rad)
 
 
-MODIFIED, STANDARD = "modified", "standard"  # Denavit-Hartenberg parameters
-
-
-@dataclass(frozen=True)
-class ChainSpec:
-    """The kinematic chain as modified (Craig) Denavit-Hartenberg rows, one per joint and one for the flange.
-
-    Row i turns about x by `alpha_rad[i]`, shifts along x by `a_m[i]`, turns about z by the joint's angle (0 in the
-    flange's row) and shifts along z by `d_m[i]`. Standard parameters in a file are read as these.
-    """
-
-    a_m: tuple[float, ...] = setting("shift along x, m: one per joint, then the flange's")
-    d_m: tuple[float, ...] = setting("shift along z, m: one per joint, then the flange's")
-    alpha_rad: tuple[float, ...] = setting("turn about x, rad: one per joint, then the flange's")
-    convention: str = setting(
-        "modified: Craig's, as Franka publishes them; standard: as Universal Robots publishes them, one per joint and"
-        " none for the flange",
-        MODIFIED,
-        choices=(MODIFIED, STANDARD),
-    )
-    tool_turn_rad: float = setting("turn of the hand on the flange about z, rad", 0.0)
-    tool_offset_m: float = setting("from the flange along z to the point between the fingertips, m", 0.0)
-    points: Mapping[str, int] = setting(
-        "joint frames whose origins stay in the workspace besides flange and tool: number of the joint by name",
-        dict,
-        at_least=1,
-    )
+OF_ONE_ARM = ("chain", "workspace", "gripper")
 
 
 @dataclass(frozen=True)
@@ -72,6 +49,7 @@ class WorkspaceSpec:
 
 
 FINGERS = "fingers"
+GRIPPER, FINGER = "gripper", "finger_joint"  # what the columns and the joints of a gripper are called
 
 
 @dataclass(frozen=True)
@@ -93,6 +71,38 @@ class GripperSpec:
 
 
 WITHOUT_GRIPPER = GripperSpec(0.0, 0.0, NO_GRIPPER)
+
+
+@dataclass(frozen=True)
+class ArmSpec:
+    """One arm of a robot that has several."""
+
+    joints: tuple[str, ...] = setting("names of its joints, which stand together in `joints`")
+    chain: ChainSpec | None = setting("its links; `mounted` says where it stands", None)
+    workspace: WorkspaceSpec | None = setting(
+        "box in the robot's base frame that this arm stays in; needs `chain`", None
+    )
+    gripper: GripperSpec = setting("its gripper", GripperSpec)
+
+
+@dataclass(frozen=True)
+class Limb:
+    """One arm as whatever moves it knows it. A robot has one, without a name, or those in `arms`."""
+
+    name: str
+    joints: slice  # which of the robot's joints are its own
+    chain: ChainSpec | None
+    workspace: WorkspaceSpec | None
+    gripper: GripperSpec
+
+    @property
+    def count(self) -> int:
+        """Number of its joints."""
+        return int(self.joints.stop - self.joints.start)
+
+    def called(self, what: str) -> str:
+        """What is this arm's, such as left_gripper; without a name it is called as it is."""
+        return f"{self.name}_{what}" if self.name else what
 
 
 @dataclass(frozen=True)
@@ -126,6 +136,11 @@ class RobotSpec:
         "factor on velocity, acceleration and jerk of every motion", 1.0, above=0, at_most=1
     )
     gripper: GripperSpec = setting("gripper", GripperSpec)
+    arms: Mapping[str, ArmSpec] = setting(
+        "instead of `chain`, `workspace` and `gripper`: the arms of a robot that has several, by name, in the order of"
+        " their joints",
+        dict,
+    )
     control_rate_hz: float = setting("setpoints per second", 100.0, at_least=10, at_most=2000)
     max_sensor_age_ms: float = setting(
         "the arm stops when its newest frame or joint state is older", 500.0, above=0
@@ -142,21 +157,41 @@ class RobotSpec:
         "",
     )
 
+    @cached_property
+    def limbs(self) -> tuple[Limb, ...]:
+        """Its arms, in the order of their joints."""
+        if not self.arms:
+            alone = slice(0, len(self.joints))
+            return (Limb("", alone, self.chain, self.workspace, self.gripper),)
+        found, first = [], 0
+        for name, arm in self.arms.items():
+            mine = slice(first, first + len(arm.joints))
+            found.append(Limb(name, mine, arm.chain, arm.workspace, arm.gripper))
+            first = mine.stop
+        return tuple(found)
+
+    @cached_property
+    def grippers(self) -> Mapping[str, GripperSpec]:
+        """Its grippers by name, in the order of every array of widths: `gripper`, or `left_gripper` of arm `left`."""
+        return {limb.called(GRIPPER): limb.gripper for limb in self.limbs if limb.gripper.exists}
+
     @property
     def action_names(self) -> tuple[str, ...]:
-        """What the columns of an action are: the joints and, where there is one, the gripper's width."""
-        return (*self.joints, "gripper") if self.gripper.exists else self.joints
+        """What the columns of an action are: the joints, then the width of each gripper."""
+        return (*self.joints, *self.grippers)
 
     @property
     def spaces(self) -> tuple[str, ...]:
         """The spaces besides joint positions in which it takes actions."""
-        able = tuple(name for name, one in SPACES.items() if self.chain is not None or not one.needs_chain)
+        linked = all(limb.chain is not None for limb in self.limbs)
+        able = tuple(name for name, one in SPACES.items() if linked or not one.needs_chain)
         return able if self.action_spaces is None else self.action_spaces
 
     @property
     def finger_joints(self) -> tuple[str, ...]:
-        """The joints, half the gripper's width each, by which the arm node tells that width; none without a gripper."""
-        return tuple(f"{self.name}_finger_joint{i}" for i in (1, 2)) if self.gripper.exists else ()
+        """The joints, half a gripper's width each, by which the arm node tells that width; two of each gripper."""
+        fingers = [limb.called(FINGER) for limb in self.limbs if limb.gripper.exists]
+        return tuple(f"{self.name}_{finger}{i}" for finger in fingers for i in (1, 2))
 
     def camera_driver_of(self, camera: str) -> str:
         """The driver of one camera: its own, or the robot's."""
@@ -188,7 +223,9 @@ def hello_of(robot_id: str, task: str, robot: RobotSpec) -> Hello:
         name: CameraInfo(height=c.height, width=c.width, encoding=c.encoding)
         for name, c in robot.cameras.items()
     }
-    state = {"joint_position": len(robot.joints)} | ({"gripper_width": 1} if robot.gripper.exists else {})
+    state = {"joint_position": len(robot.joints)}
+    if robot.grippers:
+        state["gripper_width"] = len(robot.grippers)
     return Hello(robot_id, task, cameras, state, actions=robot.spaces)
 
 
@@ -199,7 +236,7 @@ def load_robot(path: str | Path) -> RobotSpec:
     """
     document, origins = read_extended(path)
     try:
-        return _robot(document, str(path))
+        return _robot(with_urdf(document, Path(path), origins), str(path))
     except ConfigError as error:
         raise named(error, str(path), origins) from None
 
@@ -220,22 +257,16 @@ def _robot(document: Any, source: str) -> RobotSpec:
     spec = reader.section(RobotSpec, "", document)
     reader.finish()
     assert isinstance(spec, RobotSpec)
+    for key in OF_ONE_ARM if spec.arms else ():
+        if key in document:
+            reader.fail(key, f"is said of each arm, in `arms`; expected no `{key}` besides", "conflict")
     settings = _check(reader, spec)
     reader.finish()
-    if spec.chain is not None and spec.chain.convention == STANDARD:
-        spec = replace(spec, chain=_modified(spec.chain))
+    if spec.arms:
+        arms = {name: replace(arm, chain=modified(arm.chain)) for name, arm in spec.arms.items()}
+        return replace(spec, arms=arms, gripper=WITHOUT_GRIPPER)
+    spec = replace(spec, chain=modified(spec.chain))
     return spec if spec.gripper.exists and moves_gripper(settings) else _without_gripper(spec, settings)
-
-
-def _modified(chain: ChainSpec) -> ChainSpec:
-    """Standard parameters as modified ones: what is along x comes after its joint, so it is in the next row."""
-    return replace(
-        chain,
-        a_m=(0.0, *chain.a_m),
-        d_m=(*chain.d_m, 0.0),
-        alpha_rad=(0.0, *chain.alpha_rad),
-        convention=MODIFIED,
-    )
 
 
 def _without_gripper(spec: RobotSpec, settings: Any) -> RobotSpec:
@@ -281,9 +312,16 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
                     f"must be within the joint's limits {least:g}..{most:g}, got {lists[path][index]:g}",
                     "conflict",
                 )
-    if spec.gripper.min_m >= spec.gripper.max_m:
-        words = f"must be > min_m ({spec.gripper.min_m:g}), got {spec.gripper.max_m:g}"
-        reader.fail("gripper.max_m", words, "conflict")
+    for path, gripper in [
+        ("gripper", spec.gripper),
+        *((f"arms.{n}.gripper", a.gripper) for n, a in spec.arms.items()),
+    ]:
+        if gripper.min_m >= gripper.max_m:
+            words = f"must be > min_m ({gripper.min_m:g}), got {gripper.max_m:g}"
+            reader.fail(f"{path}.max_m", words, "conflict")
+    if spec.arms:
+        have = {name: arm.gripper.exists for name, arm in spec.arms.items()}
+        check_grippers(reader, spec.arm_driver, settings, have)
     return settings
 
 
@@ -297,30 +335,47 @@ def _check_names(reader: Reader, path: str, names: Sequence[str]) -> None:
 
 
 def _check_places(reader: Reader, spec: RobotSpec) -> None:
-    """Check that the chain fits the joints and the workspace is a box. The arm node checks that the poses lie in it."""
-    count = len(spec.joints)
-    if spec.chain is not None:
-        modified = spec.chain.convention == MODIFIED
-        wanted = count + 1 if modified else count
-        for name in ("a_m", "d_m", "alpha_rad"):
-            rows = len(getattr(spec.chain, name))
-            if rows != wanted:
-                expected = f"{wanted} values, one per joint{' and one for the flange' if modified else ''}"
-                reader.fail(f"chain.{name}", f"expected {expected}, got {rows}", "wrong_length")
-        for name, joint in spec.chain.points.items():
-            if joint > count:
-                words = f"must be a joint from 1 to {count}, got {joint}"
-                reader.fail(f"chain.points.{name}", words, "out_of_range")
-    for index, name in enumerate(spec.action_spaces or ()):
-        if spec.chain is None and name in SPACES and SPACES[name].needs_chain:
-            words = f"{name} needs `chain`: without link lengths the place of the tool is unknown"
-            reader.fail(f"action_spaces[{index}]", words, "conflict")
-    if spec.workspace is not None:
-        if spec.chain is None:
+    """Check that chains fit the joints and workspaces are boxes. The arm node checks that the poses lie in them."""
+    _check_arms(reader, spec)
+    for limb in spec.limbs:
+        path = f"arms.{limb.name}." if limb.name else ""
+        if limb.chain is not None:
+            for where, words, cause in chain_problems(limb.chain, limb.count):
+                reader.fail(f"{path}chain{where}", words, cause)
+        if limb.workspace is None:
+            continue
+        if limb.chain is None:
             words = "needs `chain`: without link lengths the place of the arm is unknown"
-            reader.fail("workspace", words, "conflict")
-        box = spec.workspace
+            reader.fail(f"{path}workspace", words, "conflict")
+        box = limb.workspace
         for axis, least, most in zip("xyz", box.min_m, box.max_m, strict=True):
             if least >= most:
                 words = f"{axis} must be > min_m ({least:g}), got {most:g}"
-                reader.fail("workspace.max_m", words, "conflict")
+                reader.fail(f"{path}workspace.max_m", words, "conflict")
+    linked = all(limb.chain is not None for limb in spec.limbs)
+    for index, name in enumerate(spec.action_spaces or ()):
+        if not linked and name in SPACES and SPACES[name].needs_chain:
+            words = f"{name} needs `chain`: without link lengths the place of the tool is unknown"
+            reader.fail(f"action_spaces[{index}]", words, "conflict")
+
+
+def _check_arms(reader: Reader, spec: RobotSpec) -> None:
+    """The joints of the arms, one arm after another, are those of the robot."""
+    for name, arm in spec.arms.items():
+        if problem := name_problem(name):
+            reader.fail(f"arms.{name}", problem, "out_of_range")
+        if other := next((one for one in spec.arms if name.endswith(f"_{one}")), ""):
+            # Their fingers are told apart by the arm's name in the joints' names.
+            words = f"expected a name that does not end as that of arm {other}"
+            reader.fail(f"arms.{name}", words, "conflict")
+        if not arm.joints:
+            reader.fail(f"arms.{name}.joints", "is empty; expected the names of its joints", "missing")
+    named = tuple(joint for arm in spec.arms.values() for joint in arm.joints)
+    if spec.arms and named != spec.joints:
+        first = next(
+            (i for i, (a, b) in enumerate(zip(named, spec.joints, strict=False)) if a != b),
+            min(len(named), len(spec.joints)),
+        )
+        has, wants = ((one[first] if first < len(one) else "no more") for one in (named, spec.joints))
+        words = f"expected the joints of the arms to be `joints`; joint {first + 1} is {wants}, got {has}"
+        reader.fail("arms", words, "conflict")

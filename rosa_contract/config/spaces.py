@@ -1,10 +1,10 @@
 """The spaces in which an answer may order an arm besides joint positions, and what their columns are.
 
 An answer in joint positions is an array `actions`. One in another space is an array with the space's name, which the
-robot turns into joint positions by itself: `(rows, columns)` and, where the model orders a gripper, one column more,
-from 0 (closed) to 1 (open). A joint space has a column per joint, rad or rad/s. A tool space has six: the place of the
-tool, m, and a rotation vector, rad; of a velocity, per second. What is not `in_tool` is along the axes of the base
-frame.
+robot turns into joint positions by itself: `(rows, columns)` and, where the model orders the grippers, a column more
+for each, from 0 (closed) to 1 (open). A joint space has a column per joint, rad or rad/s. A tool space has six for each
+arm: the place of the tool, m, and a rotation vector, rad; of a velocity, per second. What is not `in_tool` is along the
+axes of the base frame.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Space:
         """Whether only a robot that knows its links can carry it out."""
         return self.to != JOINTS
 
-    def columns(self, joints: int) -> int:
-        """Without the gripper's."""
-        return joints if self.to == JOINTS else TOOL_COLUMNS
+    def columns(self, joints: int, arms: int = 1) -> int:
+        """Without the grippers'."""
+        return joints if self.to == JOINTS else TOOL_COLUMNS * arms
 
 
 SPACES = {

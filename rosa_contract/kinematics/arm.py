@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_contract.config.robot import ChainSpec
+from rosa_contract.config.body.chain import ChainSpec
 from rosa_contract.kinematics.chain import Chain, jacobian
 
 Array = NDArray[np.float64]

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rosa_contract.config.robot import ChainSpec
+from rosa_contract.config.body.chain import ChainSpec
+from rosa_contract.rotations import matrix
 
 Array = NDArray[np.float64]
 Place = tuple[float, float, float]  # in the base frame, m
@@ -22,20 +23,11 @@ class Chain:
     """Forward kinematics of one arm. `names` are the points that `points` returns: the robot file's, flange, tool."""
 
     def __init__(self, spec: ChainSpec) -> None:
-        self.dof = len(spec.a_m) - 1
+        self.dof = spec.dof
         self.names = (*spec.points, "flange", "tool")
         self._frames = [joint - 1 for joint in spec.points.values()]
-        # Per row the parts of its transform that do not depend on the joint's angle.
-        cos, sin = np.cos(spec.alpha_rad), np.sin(spec.alpha_rad)
-        d_m = np.asarray(spec.d_m)
-        self._fixed = np.zeros((self.dof + 1, 4, 4))
-        self._fixed[:, 0, 3] = spec.a_m
-        self._fixed[:, 1, 2], self._fixed[:, 1, 3] = -sin, -d_m * sin
-        self._fixed[:, 2, 2], self._fixed[:, 2, 3] = cos, d_m * cos
-        self._fixed[:, 3, 3] = 1.0
-        self._cos_alpha, self._sin_alpha = cos[:-1], sin[:-1]
-        flange = self._fixed[-1].copy()  # its angle is 0
-        flange[0, 0], flange[1, 1], flange[2, 1] = 1.0, cos[-1], sin[-1]
+        self._fixed = fixed(spec)
+        flange = self._fixed[-1]
         turn = spec.tool_turn_rad
         tool = np.eye(4)
         tool[:2, :2] = [[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]]
@@ -45,15 +37,7 @@ class Chain:
         hand = self._tool.copy()
         hand[:, 3] = flange[:, 3]
         self._hand = hand
-        self._links = list(
-            zip(
-                list(spec.a_m)[:-1],
-                self._cos_alpha.tolist(),
-                self._sin_alpha.tolist(),
-                list(spec.d_m)[:-1],
-                strict=True,
-            )
-        )
+        self._links = [tuple(link[:3].ravel().tolist()) for link in self._fixed[:-1]]
         self._ends = [tuple(end[:3, 3].tolist()) for end in (self._flange, self._tool)]
 
     def frames(self, q_rad: ArrayLike) -> Array:
@@ -75,14 +59,31 @@ class Chain:
         x0, x1, x2, y0, y1, y2, z0, z1, z2 = 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0
         p0 = p1 = p2 = 0.0
         origins: list[Place] = []
-        for (a, ca, sa, d), angle in zip(self._links, q_rad, strict=True):
+        for link, angle in zip(self._links, q_rad, strict=True):
+            a0, b0, c0, d0, a1, b1, c1, d1, a2, b2, c2, d2 = link
             c, s = math.cos(angle), math.sin(angle)
-            p0, p1, p2 = p0 + a * x0, p1 + a * x1, p2 + a * x2
-            u0, u1, u2 = ca * y0 + sa * z0, ca * y1 + sa * z1, ca * y2 + sa * z2
-            z0, z1, z2 = ca * z0 - sa * y0, ca * z1 - sa * y1, ca * z2 - sa * y2
-            y0, y1, y2 = c * u0 - s * x0, c * u1 - s * x1, c * u2 - s * x2
-            x0, x1, x2 = c * x0 + s * u0, c * x1 + s * u1, c * x2 + s * u2
-            p0, p1, p2 = p0 + d * z0, p1 + d * z1, p2 + d * z2
+            p0, p1, p2 = (
+                p0 + d0 * x0 + d1 * y0 + d2 * z0,
+                p1 + d0 * x1 + d1 * y1 + d2 * z1,
+                p2 + d0 * x2 + d1 * y2 + d2 * z2,
+            )
+            u0, u1, u2 = (
+                a0 * x0 + a1 * y0 + a2 * z0,
+                a0 * x1 + a1 * y1 + a2 * z1,
+                a0 * x2 + a1 * y2 + a2 * z2,
+            )
+            v0, v1, v2 = (
+                b0 * x0 + b1 * y0 + b2 * z0,
+                b0 * x1 + b1 * y1 + b2 * z1,
+                b0 * x2 + b1 * y2 + b2 * z2,
+            )
+            z0, z1, z2 = (
+                c0 * x0 + c1 * y0 + c2 * z0,
+                c0 * x1 + c1 * y1 + c2 * z1,
+                c0 * x2 + c1 * y2 + c2 * z2,
+            )
+            x0, x1, x2 = c * u0 + s * v0, c * u1 + s * v1, c * u2 + s * v2
+            y0, y1, y2 = c * v0 - s * u0, c * v1 - s * u1, c * v2 - s * u2
             origins.append((p0, p1, p2))
         found = [origins[frame] for frame in self._frames]
         for i, j, k in self._ends:
@@ -114,16 +115,41 @@ class Chain:
             raise ValueError(
                 f"kinematics: expected {self.dof} joint positions in the last axis, got shape {q.shape}"
             )
-        cos, sin = np.cos(q), np.sin(q)
+        cos, sin = np.cos(q)[..., None], np.sin(q)[..., None]
         poses = np.empty((*q.shape[:-1], self.dof + 1, 4, 4))
         links = poses[..., :-1, :, :]
         links[:] = self._fixed[:-1]
-        links[..., 0, 0], links[..., 0, 1] = cos, -sin
-        links[..., 1, 0], links[..., 1, 1] = sin * self._cos_alpha, cos * self._cos_alpha
-        links[..., 2, 0], links[..., 2, 1] = sin * self._sin_alpha, cos * self._sin_alpha
+        x, y = self._fixed[:-1, :, 0], self._fixed[:-1, :, 1]
+        links[..., 0], links[..., 1] = cos * x + sin * y, cos * y - sin * x
         for joint in range(1, self.dof):
             links[..., joint, :, :] = links[..., joint - 1, :, :] @ links[..., joint, :, :]
         return poses
+
+
+def fixed(spec: ChainSpec) -> Array:
+    """Each joint's frame in the one before while its angle is 0, then the flange's, `(dof + 1, 4, 4)` m.
+
+    The first one is in the robot's base frame.
+    """
+    made = np.zeros((spec.dof + 1, 4, 4))
+    if spec.frames:
+        made[:] = [_placed(frame) for frame in spec.frames]
+    else:
+        cos, sin, d_m = np.cos(spec.alpha_rad), np.sin(spec.alpha_rad), np.asarray(spec.d_m)
+        made[:, 0, 0], made[:, 0, 3] = 1.0, spec.a_m
+        made[:, 1, 1], made[:, 1, 2], made[:, 1, 3] = cos, -sin, -d_m * sin
+        made[:, 2, 1], made[:, 2, 2], made[:, 2, 3] = sin, cos, d_m * cos
+        made[:, 3, 3] = 1.0
+    if spec.mounted:
+        made[0] = _placed(spec.mounted) @ made[0]
+    return made
+
+
+def _placed(frame: Sequence[float]) -> Array:
+    """`(4, 4)` from x, y, z, roll, pitch, yaw."""
+    made = np.eye(4)
+    made[:3, 3], made[:3, :3] = frame[:3], matrix("rpy", np.array(frame[3:]))
+    return made
 
 
 def jacobian(frames: Array) -> Array:

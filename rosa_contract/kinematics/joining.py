@@ -27,10 +27,10 @@ def soft_mask(frozen: int, overlap: int, horizon: int) -> NDArray[np.float64]:
     return weights
 
 
-def blended(actions: NDArray[np.floating], overlap: Overlap, gripper: bool = True) -> NDArray[np.float32]:
-    """`actions` `(horizon, joints + 1)` that begin as the overlap does and end as they were.
+def blended(actions: NDArray[np.floating], overlap: Overlap, grippers: int = 1) -> NDArray[np.float32]:
+    """`actions` `(horizon, joints + grippers)` that begin as the overlap does and end as they were.
 
-    `gripper`: the last column is one. It is not blended: between open and closed there is nothing that a task means.
+    `grippers`: the last columns. They are not blended: between open and closed there is nothing that a task means.
     Raises `ValueError` for an overlap with other columns.
     """
     if actions.ndim != 2 or overlap.actions.shape[1] != actions.shape[1]:
@@ -38,7 +38,7 @@ def blended(actions: NDArray[np.floating], overlap: Overlap, gripper: bool = Tru
     rows = min(len(overlap.actions), len(actions))
     share = soft_mask(overlap.frozen, len(overlap.actions), len(actions))[:rows, None]
     joined = np.array(actions, np.float32)
-    joints = actions.shape[1] - gripper
+    joints = actions.shape[1] - grippers
     joined[:rows, :joints] = share * overlap.actions[:rows, :joints] + (1 - share) * joined[:rows, :joints]
     joined[: overlap.frozen, joints:] = overlap.actions[:rows, joints:][: overlap.frozen]
     return joined
@@ -52,11 +52,13 @@ def check_steps(step_s: float, overlap: Overlap) -> None:
         )
 
 
-def joined(arrays: Mapping[str, NDArray[Any]], overlap: Overlap) -> dict[str, NDArray[Any]]:
-    """A model's arrays whose `actions` are blended into the overlap.
+def joined(
+    arrays: Mapping[str, NDArray[Any]], overlap: Overlap, grippers: int = 1
+) -> dict[str, NDArray[Any]]:
+    """A model's arrays whose `actions` are blended into the overlap. `grippers`: how many the robot has.
 
     Raises `ValueError` as `blended` and `check_steps` do.
     """
     if "step_s" in arrays:
         check_steps(float(np.asarray(arrays["step_s"], np.float64).ravel()[0]), overlap)
-    return {**arrays, "actions": blended(arrays["actions"], overlap)}
+    return {**arrays, "actions": blended(arrays["actions"], overlap, grippers)}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rosa_contract.config.adapter import ABSOLUTE, BASE, DELTA, STEP_DELTA, TOOL, VELOCITY
 from rosa_contract.kinematics.arm import Arm
-from rosa_contract.kinematics.rotations import matrix, written
+from rosa_contract.rotations import matrix, written
 
 Array = NDArray[np.float64]
 

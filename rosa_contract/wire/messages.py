@@ -242,7 +242,7 @@ class Output:
 
     arrays: Mapping[str, Array] = declared(
         ARRAYS,
-        "System 1: `actions` float32 (horizon, dof + 1), or an array with the name of another space of the hello",
+        "System 1: `actions` float32 (horizon, joints + grippers), or an array named as another space of the hello",
         dict,
     )
     verdict: str = declared(SHORT_TEXT, "safety and monitor: what they see", "")

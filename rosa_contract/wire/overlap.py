@@ -27,8 +27,8 @@ class Overlap:
 
     actions: npt.NDArray[Any] = declared(
         ARRAY,
-        f"`(rows, joints + 1)` float32, rad and m, `step_s` apart; `(rows, joints)` of a robot without a gripper; up to"
-        f" {MAX_ROWS} rows of 2 to {MAX_COLUMNS} columns, {MAX_VALUES} values",
+        f"`(rows, joints + grippers)` float32, rad and m, `step_s` apart; up to {MAX_ROWS} rows of 2 to {MAX_COLUMNS}"
+        f" columns, {MAX_VALUES} values",
     )
     frozen: int = declared(Whole(1, MAX_ROWS), "the first rows, which are played before the answer comes")
     step_s: float = declared(Number(0.0, MAX_STEP_S), "0.001 or more")

@@ -97,8 +97,7 @@ def _check_gripper(adapter: Adapter, robot: RobotSpec) -> None:
     from rosa_server.models.adapters.checks import robot_file_problems
     from rosa_server.models.adapters.resolving import resolve
 
-    gripper = robot.gripper
-    widths = (gripper.min_m, gripper.max_m) if gripper.exists else None
+    widths = [(gripper.min_m, gripper.max_m) for gripper in robot.grippers.values()]
     if words := robot_file_problems(resolve(adapter), widths):
         raise AdapterError("unmapped", "; ".join(words))
 

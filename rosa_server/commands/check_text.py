@@ -87,12 +87,17 @@ def robot_lines(spec: RobotSpec) -> list[str]:
         lines.append(f"joint {joint}: {least:g} .. {most:g} rad, {most_of}")
     for name, joints in spec.poses.items():
         lines.append(f"pose {name}: {', '.join(f'{angle:g}' for angle in joints)} rad")
-    fingers = f"{spec.gripper.min_m:g} .. {spec.gripper.max_m:g} m"
-    lines.append(f"gripper: {fingers if spec.gripper.exists else 'none; an action holds the joints only'}")
-    if spec.workspace is None:
-        lines.append("workspace: none; joints are limited, the places that the arm reaches are not")
-    else:
-        sides = zip("xyz", spec.workspace.min_m, spec.workspace.max_m, strict=True)
+    for limb in spec.limbs:
+        if limb.name:
+            lines.append(f"arm {limb.name}: {', '.join(spec.joints[limb.joints])}")
+        fingers = f"{limb.gripper.min_m:g} .. {limb.gripper.max_m:g} m"
+        lines.append(
+            f"gripper: {fingers if limb.gripper.exists else 'none; an action holds the joints only'}"
+        )
+        if limb.workspace is None:
+            lines.append("workspace: none; joints are limited, the places that the arm reaches are not")
+            continue
+        sides = zip("xyz", limb.workspace.min_m, limb.workspace.max_m, strict=True)
         lines.append(
             f"workspace: {', '.join(f'{axis} {least:g} .. {most:g}' for axis, least, most in sides)} m"
         )

@@ -164,9 +164,8 @@ def _body_of(robot: RobotSpec | None) -> TriedRobot:
     if robot is None:
         return TriedRobot()
     low, high = (np.array(one) for one in (robot.limits.position_min_rad, robot.limits.position_max_rad))
-    return TriedRobot(
-        (low, high), (robot.gripper.min_m, robot.gripper.max_m) if robot.gripper.exists else None
-    )
+    widths = next(((one.min_m, one.max_m) for one in robot.grippers.values()), None)
+    return TriedRobot((low, high), widths)
 
 
 def _steps(
@@ -240,6 +239,7 @@ def _usual(name: str, length: int, robot: RobotSpec | None) -> Array:
     """What a state is where nobody said: the home pose and a half open gripper of the robot file, or zeros."""
     known: Mapping[str, Any] = {}
     if robot is not None:
-        known = {JOINTS: robot.home_rad, GRIPPER: [(robot.gripper.min_m + robot.gripper.max_m) / 2]}
+        half_m = [(one.min_m + one.max_m) / 2 for one in robot.grippers.values()]
+        known = {JOINTS: robot.home_rad, GRIPPER: half_m}
     values = np.array(known.get(name, np.zeros(length)), np.float32)
     return values if len(values) == length else np.zeros(length, np.float32)

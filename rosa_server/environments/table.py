@@ -33,7 +33,8 @@ ENVIRONMENTS: Mapping[str, Environment] = {
         ("torch==2.13.0", "transformers==5.23.0", "safetensors==0.8.0", "pillow==13.0.0"),
     ),
     "remote": Environment(
-        "in front of a policy server that runs already: backend openpi_remote", ("websockets==17.4",)
+        "in front of a policy server that runs already: backends openpi_remote and vllm_omni_remote",
+        ("websockets==17.4",),
     ),
     "jax": Environment(
         "models of your own in JAX on a CPU, Python 3.11 and newer: backend jax_policy",

@@ -30,6 +30,7 @@ BACKENDS = {
     "transformers_vlm": "rosa_server.models.language.transformers_vlm:TransformersVlmBackend",
     "vla": "rosa_server.models.vla.backend:VlaBackend",
     "vllm": "rosa_server.models.language.vllm:VllmBackend",
+    "vllm_omni_remote": "rosa_server.models.remote.vllm_omni:VllmOmniRemoteBackend",
 }
 
 

@@ -132,7 +132,7 @@ def episode(seed: int, task: Task, shop: Shop, world: World, renderer: SceneRend
         setpoint = player.update(now_s)
         assert setpoint is not None, "nothing is wrong with this arm"
         found.setpoints_rad.append(setpoint.q_rad)
-        world.step(setpoint.q_rad, setpoint.gripper_m, PERIOD_S)
+        world.step(setpoint.q_rad, float(setpoint.gripper_m[0]), PERIOD_S)
         if len(found.setpoints_rad) % 5 == 0:
             found.outcome = world.outcome()
     found.outcome = FAILED if found.outcome == ONGOING else found.outcome

@@ -25,8 +25,9 @@ from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
+from rosa_client.drivers.arms.gripper_link import finger_joints
 from rosa_client.drivers.arms.gripper_scale import goal_scale, joint_scale
-from rosa_client.drivers.arms.ros2_control_rules import finger_joints, resolve
+from rosa_client.drivers.arms.ros2_control_rules import resolve
 from rosa_client.nodes.base.rate import Rate
 from rosa_contract.config.arms import (
     FORWARD_POSITION,

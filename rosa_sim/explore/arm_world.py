@@ -120,7 +120,7 @@ class ExploredArm:
 
     def read(self) -> ArmState:
         samples, self._samples = self._samples, ()
-        return ArmState(self.true_rad, np.zeros(2), 0.04, self.fault, samples=samples)
+        return ArmState(self.true_rad, np.zeros(2), np.array([0.04]), self.fault, samples=samples)
 
     @property
     def desired(self) -> Array:

@@ -62,7 +62,7 @@ def episode(task: Task, robot: RobotSpec, backend: Backend, scene: PressScene) -
     limits, rate_hz = MotionLimits.of(robot), robot.control_rate_hz
     core, player = RobotRuntime("robot", task, robot), ChunkPlayer(limits, rate_hz)
     guard = SetpointGuard(limits, rate_hz)
-    player.reset(scene.joint_position, 0.0)
+    player.reset(scene.joint_position, [])
     guard.begin(scene.joint_position)
     found, waiting = Episode(), list[tuple[float, Response, ModelInput]]()
     now_s, begun_s = 100.0, 100.0

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rosa_contract.config.robot import RobotSpec
-from rosa_contract.kinematics.rotations import matrix, written
+from rosa_sim.bodies import DAMPING, STIFFNESS, links, numbers, servos
 from rosa_sim.cell.gl import BACKEND, cannot_render  # before mujoco
 
 import mujoco  # isort: skip
@@ -20,7 +19,6 @@ BUTTON_TOP_M, BUTTON_RADIUS_M, TRAVEL_M = 0.04, 0.03, 0.012
 PRESSED_M = 0.006  # pressed so far, it stays pressed
 X_M, Y_M = (0.35, 0.6), (-0.15, 0.3)  # where the button stands
 CAMERA_M, LOOKS_AT_M, FOVY_DEG = np.array([1.15, 0.1, 0.75]), np.array([0.47, 0.08, 0.03]), 45.0
-STIFFNESS, DAMPING = 4000.0, 400.0  # of the joints' servos: ours
 ROD_M = 0.008  # its radius
 
 
@@ -32,41 +30,17 @@ def camera_axes() -> Array:
     return np.stack([right, np.cross(back, right), back], axis=1)
 
 
-def _numbers(values: ArrayLike) -> str:
-    return " ".join(f"{value:.9g}" for value in np.asarray(values, np.float64).ravel())
-
-
 def mjcf(robot: RobotSpec, button_m: ArrayLike) -> str:
     """The scene as MJCF. `button_m` `(2,)`: where the button stands."""
-    chain = robot.chain
-    assert chain is not None
-    links, closing = [], ""
-    rows = list(zip(chain.a_m, chain.d_m, chain.alpha_rad, strict=True))
-    places = [np.array([a, -math.sin(alpha) * d, math.cos(alpha) * d]) for a, d, alpha in rows]
-    for index, (_, _, alpha) in enumerate(rows[:-1]):
-        turn = written("quaternion_wxyz", matrix("rpy", np.array([alpha, 0.0, 0.0])))
-        after = places[index + 1]
-        shape = ""
-        if np.linalg.norm(after) > 1e-6:
-            shape = (
-                f'<geom type="capsule" size="0.035" fromto="0 0 0 {_numbers(after)}" rgba="0.7 0.72 0.75 1"/>'
-            )
-        links.append(
-            f'<body name="link{index + 1}" pos="{_numbers(places[index])}" quat="{_numbers(turn)}" gravcomp="1">'
-            f'<joint name="{robot.joints[index]}" axis="0 0 1" damping="1" armature="0.1"'
-            f' range="{robot.limits.position_min_rad[index]} {robot.limits.position_max_rad[index]}"/>'
-            f'<inertial pos="{_numbers(after / 2)}" mass="2" diaginertia="0.02 0.02 0.02"/>{shape}'
-        )
-        closing += "</body>"
-    tip = chain.tool_offset_m
+    [limb] = robot.limbs
+    assert limb.chain is not None
+    tip = limb.chain.tool_offset_m
     rod = (
         f'<geom name="rod" type="capsule" size="{ROD_M}" fromto="0 0 0 0 0 {tip - ROD_M}" contype="1"'
         ' conaffinity="1" mass="0.05" rgba="0.2 0.2 0.25 1"/>'
-        f'<site name="tip" pos="0 0 {tip}"/>'
         '<camera name="wrist" pos="0.08 0 0" xyaxes="0 1 0 1 0 0" fovy="60"/>'
     )
     axes = camera_axes()
-    servos = "".join(f'<position joint="{name}" kp="{STIFFNESS}" kv="{DAMPING}"/>' for name in robot.joints)
     x, y = np.asarray(button_m, np.float64)
     half = (BUTTON_TOP_M - TRAVEL_M) / 2
     return f"""
@@ -78,9 +52,9 @@ def mjcf(robot: RobotSpec, button_m: ArrayLike) -> str:
   <worldbody>
     <light pos="0.3 0 2" dir="0 0 -1" diffuse="0.8 0.8 0.8" ambient="0.3 0.3 0.3"/>
     <geom type="box" size="0.8 0.8 0.01" pos="0.3 0 -0.01" rgba="0.55 0.5 0.45 1"/>
-    <camera name="front" pos="{_numbers(CAMERA_M)}" xyaxes="{_numbers(axes[:, 0])} {_numbers(axes[:, 1])}"
+    <camera name="front" pos="{numbers(CAMERA_M)}" xyaxes="{numbers(axes[:, 0])} {numbers(axes[:, 1])}"
       fovy="{FOVY_DEG}"/>
-    {"".join(links)}{rod}{closing}
+    {links(robot, limb, rod)}
     <body name="button" pos="{x:.6g} {y:.6g} {BUTTON_TOP_M - half}">
       <joint name="button" type="slide" axis="0 0 1" range="{-TRAVEL_M} 0" limited="true" stiffness="300"
         damping="3"/>
@@ -88,7 +62,7 @@ def mjcf(robot: RobotSpec, button_m: ArrayLike) -> str:
         rgba="0.9 0.05 0.05 1"/>
     </body>
   </worldbody>
-  <actuator>{servos}</actuator>
+  <actuator>{servos(robot.joints)}</actuator>
 </mujoco>"""
 
 
@@ -129,7 +103,7 @@ class PressScene:
     @property
     def tip_m(self) -> Array:
         """The rod's end `(3,)`, m."""
-        return np.array(self._data.site("tip").xpos)
+        return np.array(self._data.site("tool").xpos)
 
     def pictures(self) -> dict[str, NDArray[np.uint8]]:
         """Camera -> `(height, width, 3)` RGB."""

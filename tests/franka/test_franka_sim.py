@@ -94,9 +94,11 @@ def test_joints_follow_their_setpoints_and_arrive(arm: Arm) -> None:
 def test_a_grasp_closes_on_the_object_and_lets_go(arm: Arm) -> None:
     for _ in range(2):
         assert arm.move(HERE_RAD, 0.0) == ""
-        until(lambda: abs(arm.driver.read().gripper_m - OBJECT_M) < 0.002, "the fingers close on the object")
+        until(
+            lambda: abs(arm.driver.read().gripper_m[0] - OBJECT_M) < 0.002, "the fingers close on the object"
+        )
         assert arm.move(HERE_RAD, 0.08) == ""
-        until(lambda: arm.driver.read().gripper_m > 0.075, "the fingers open")
+        until(lambda: arm.driver.read().gripper_m[0] > 0.075, "the fingers open")
     assert fault(arm) == ""
 
 
@@ -188,7 +190,7 @@ def test_a_lost_connection_is_a_fault_that_a_recovery_mends() -> None:
         arm.recover()
         until(lambda: fault(arm) == "", "it is connected and held again")
         assert arm.move(HERE_RAD, 0.0) == ""
-        until(lambda: abs(arm.driver.read().gripper_m - OBJECT_M) < 0.002, "the hand is there as well")
+        until(lambda: abs(arm.driver.read().gripper_m[0] - OBJECT_M) < 0.002, "the hand is there as well")
         arm.close()
 
 

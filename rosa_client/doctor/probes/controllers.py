@@ -36,4 +36,5 @@ def gripper_actions_of(source: str, spec: RobotSpec, robot: str) -> dict[str, st
         return {}
     settings = arm_settings(source, spec.arm_driver, spec.arm)
     assert isinstance(settings, Ros2ControlSettings)
-    return actions_of(controllers_namespace(robot, settings), settings.gripper)
+    base, grippers = controllers_namespace(robot, settings), settings.grippers.values() or [settings.gripper]
+    return {name: kind for one in grippers for name, kind in actions_of(base, one).items()}

@@ -21,6 +21,7 @@ MAX_SAMPLES = 256  # that a driver keeps between two reads
 ARM_DRIVERS = {
     "mujoco": "rosa_sim.drivers.arms.mujoco:MujocoArm",
     "mujoco_sort_parts": "rosa_sim.drivers.arms.mujoco:SortPartsArm",
+    "mujoco_body": "rosa_sim.bodies:BodyArm",
     "echo": "rosa_client.drivers.arms.echo:EchoArm",
     "franka": "rosa_client.drivers.arms.franka:FrankaArm",
     "ros2_control": "rosa_client.drivers.arms.ros2_control:Ros2ControlArm",
@@ -29,11 +30,11 @@ ARM_DRIVERS = {
 
 @dataclass(frozen=True)
 class ArmState:
-    """What an arm measures: positions (dof,) rad, velocities (dof,) rad/s, gripper width m; and why it cannot move."""
+    """What an arm measures: positions (dof,) rad, velocities (dof,) rad/s, widths (grippers,) m; why it cannot move."""
 
     q_rad: Array
     velocity_rad_s: Array
-    gripper_m: float
+    gripper_m: Array
     # Such as a tripped brake or a reflex, until the driver has recovered; empty: the arm can move.
     fault: str = ""
     effort_nm: Array | None = None  # (dof,) N m; None: not measured

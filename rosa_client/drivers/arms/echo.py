@@ -10,10 +10,11 @@ from rosa_contract.config.robot import RobotSpec
 
 
 class EchoArm:
-    """Starts at home with an open gripper."""
+    """Starts at home with open grippers."""
 
     def __init__(self, spec: RobotSpec, seed: int) -> None:
-        self._state = ArmState(np.array(spec.home_rad), np.zeros(len(spec.joints)), spec.gripper.max_m)
+        open_m = np.array([gripper.max_m for gripper in spec.grippers.values()])
+        self._state = ArmState(np.array(spec.home_rad), np.zeros(len(spec.joints)), open_m)
 
     def read(self) -> ArmState:
         return self._state

@@ -13,6 +13,8 @@ from __future__ import annotations
 import threading
 import time
 
+import numpy as np
+
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms import ArmState, Array
 from rosa_client.drivers.arms.franka_hand import HandWorker
@@ -54,6 +56,7 @@ class FrankaArm:
         self._lock = threading.Lock()  # around the link
         self._link = FrankaLink()
         self._hand = HandWorker(hand, self._settings.gripper, spec.gripper.max_m)
+        self._grippers = len(spec.grippers)  # one or none
         self._connected = False
         self._wanted = threading.Event()  # a recovery
         self._ending = threading.Event()
@@ -86,7 +89,7 @@ class FrankaArm:
                 self._link.hear(now_s, newest)
         with self._lock:
             fault = self._link.fault() or self._hand.fault(now_s)
-            return self._link.state(now_s, self._hand.width_m, fault)
+            return self._link.state(now_s, np.full(self._grippers, self._hand.width_m), fault)
 
     @property
     def leads(self) -> bool:
@@ -101,7 +104,8 @@ class FrankaArm:
             before, ill = self._link.begins(command), self._link.fault()
         if not ill:
             self._send(rows(before, command.q_rad, command.within_s))
-        self._hand.want(time.monotonic(), command.gripper_m)
+        for width_m in command.gripper_m:
+            self._hand.want(time.monotonic(), float(width_m))
 
     def idle(self, period_s: float) -> None:
         pass

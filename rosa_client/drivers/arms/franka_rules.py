@@ -123,7 +123,7 @@ class FrankaLink:
             return self._heard.q_rad  # an arm that is led on from where it stands
         return self._setpoint
 
-    def state(self, now_s: float, gripper_m: float, fault: str) -> ArmState:
+    def state(self, now_s: float, gripper_m: Array, fault: str) -> ArmState:
         """The newest measurement."""
         heard = self._heard
         assert heard is not None, "asked before the first state"

@@ -12,17 +12,15 @@ from rclpy.node import Node
 
 from rosa_client.drivers.arms.action_names import action_types, actions_of, why_missing
 from rosa_client.drivers.arms.gripper_goals import Goal, Result
+from rosa_client.drivers.arms.gripper_link import GripperBody
 from rosa_client.drivers.arms.gripper_scale import goal_scale
 from rosa_client.drivers.arms.ros2_control_ports import Packages
-from rosa_client.drivers.arms.ros2_control_rules import finger_joints, resolve
+from rosa_client.drivers.arms.ros2_control_rules import resolve
 from rosa_contract.config.arms import (
     FRANKA,
-    NO_GRIPPER,
     PARALLEL_GRIPPER_COMMAND,
     GripperActions,
-    Ros2ControlSettings,
 )
-from rosa_contract.config.robot import RobotSpec
 
 Ended = Callable[[Result], None]
 LOOK_FOR_GRIPPER_S = 0.25
@@ -36,19 +34,6 @@ class Gripper(Protocol):
 
     def send(self, goal: Goal) -> None:
         """Send a goal. Its result comes later, from the node's thread."""
-
-
-class NoGripper:
-    """For an arm without one: there is nothing to wait for, and every goal is reached."""
-
-    def __init__(self, ended: Ended) -> None:
-        self._ended = ended
-
-    def missing(self) -> str:
-        return ""
-
-    def send(self, goal: Goal) -> None:
-        self._ended(Result(goal.number, reached=True, stalled=False))
 
 
 class ServedAction:
@@ -70,11 +55,10 @@ class ServedAction:
 class GripperCommandGripper:
     """`control_msgs/GripperCommand`; a new goal replaces the one before."""
 
-    def __init__(
-        self, node: Node, base: str, spec: RobotSpec, settings: GripperActions, found: Packages, ended: Ended
-    ) -> None:
+    def __init__(self, node: Node, base: str, body: GripperBody, found: Packages, ended: Ended) -> None:
+        settings = body.settings
         self._force_n = settings.force_n
-        self._scale = goal_scale(spec.gripper, settings)
+        self._scale = goal_scale(body.spec, settings)
         self._kind = found["control_msgs.action"].GripperCommand
         self._goals = Goals(ActionClient(node, self._kind, resolve(base, settings.action)), ended)
         self.missing = ServedAction(node, actions_of(base, settings)).missing
@@ -93,16 +77,15 @@ class ParallelGripper:
         self,
         node: Node,
         base: str,
-        spec: RobotSpec,
-        settings: Ros2ControlSettings,
+        body: GripperBody,
         found: Packages,
         ended: Ended,
     ) -> None:
-        gripper = settings.gripper
+        gripper = body.settings
         self._force_n = gripper.force_n
-        self._scale = goal_scale(spec.gripper, gripper)
+        self._scale = goal_scale(body.spec, gripper)
         # The controller takes one position, that of the joint it moves; others follow that joint.
-        self._joint = finger_joints(spec, settings)[0]
+        self._joint = body.fingers[0]
         self._kind = found["control_msgs.action"].ParallelGripperCommand
         self._goals = Goals(ActionClient(node, self._kind, resolve(base, gripper.action)), ended)
         self.missing = ServedAction(node, actions_of(base, gripper)).missing
@@ -184,15 +167,10 @@ class Goals:
         self._ended(Result(number, reached=False, stalled=False, error=why))
 
 
-def gripper_of(
-    node: Node, base: str, spec: RobotSpec, settings: Ros2ControlSettings, found: Packages, ended: Ended
-) -> Gripper:
-    """The gripper that the settings describe."""
-    kind = settings.gripper.kind
-    if kind == NO_GRIPPER:
-        return NoGripper(ended)
-    if kind == FRANKA:
-        return FrankaGripper(node, base, settings.gripper, found, ended)
-    if kind == PARALLEL_GRIPPER_COMMAND:
-        return ParallelGripper(node, base, spec, settings, found, ended)
-    return GripperCommandGripper(node, base, spec, settings.gripper, found, ended)
+def gripper_of(node: Node, base: str, body: GripperBody, found: Packages, ended: Ended) -> Gripper:
+    """One gripper of a robot file."""
+    if body.settings.kind == FRANKA:
+        return FrankaGripper(node, base, body.settings, found, ended)
+    if body.settings.kind == PARALLEL_GRIPPER_COMMAND:
+        return ParallelGripper(node, base, body, found, ended)
+    return GripperCommandGripper(node, base, body, found, ended)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 
 import rclpy
 from builtin_interfaces.msg import Duration
@@ -89,11 +90,12 @@ class Ros2ControlArm:
                 raise DriverError(self._link.silence(settings.start_timeout_s))
             # What is still missing after this is a fault that the arm node reports.
             self._wait_for(lambda: self._manager is None or self._manager.answered, FIRST_ANSWER_S)
-            self._wait_for(lambda: not self._gripper.missing(), FIRST_ANSWER_S)
-            if missing := self._gripper.missing():
-                self._node.get_logger().error(f"the arm takes no order: {missing}")
-            if unheard := self._link.unheard_fingers():
-                self._node.get_logger().error(unheard)
+            self._wait_for(lambda: not any(one.missing() for one in self._grippers), FIRST_ANSWER_S)
+            for gripper, link in zip(self._grippers, self._link.grippers, strict=True):
+                if missing := gripper.missing():
+                    self._node.get_logger().error(f"the arm takes no order: {missing}")
+                if unheard := link.unheard():
+                    self._node.get_logger().error(unheard)
         except BaseException:
             self.close()
             raise
@@ -101,12 +103,13 @@ class Ros2ControlArm:
     def read(self) -> ArmState:
         now_s = time.monotonic()
         with self._lock:
-            self._goals.check(now_s)
+            for goals in self._goals:
+                goals.check(now_s)
             fault = (
                 self._recovery_fault
                 or self._link.fault(now_s)
                 or self._link.gripper_fault(now_s)
-                or self._goals.fault
+                or next((goals.fault for goals in self._goals if goals.fault), "")
             )
             return self._link.state(now_s, fault)
 
@@ -123,10 +126,12 @@ class Ros2ControlArm:
 
     def track(self, command: Command) -> None:
         self._send(command)
-        with self._lock:
-            goal = self._goals.wanted(time.monotonic(), command.gripper_m, self._link.width_m)
-        if goal is not None:
-            self._gripper.send(goal)
+        for number, width_m in enumerate(command.gripper_m.tolist()):
+            with self._lock:
+                measured_m = self._link.grippers[number].width_m
+                goal = self._goals[number].wanted(time.monotonic(), width_m, measured_m)
+            if goal is not None:
+                self._grippers[number].send(goal)
 
     def idle(self, period_s: float) -> None:
         pass
@@ -137,7 +142,8 @@ class Ros2ControlArm:
             return
         now_s = time.monotonic()
         with self._lock:
-            self._goals.recover()
+            for goals in self._goals:
+                goals.recover()
             steps = recovery_steps(self._settings, self._link.fault(now_s), self._link.controller_state)
             self._recovery_fault = f"recovering: {steps[0]}" if steps else ""
         if steps:
@@ -158,7 +164,8 @@ class Ros2ControlArm:
         """The driver's thread."""
         try:
             self._link = Ros2ControlLink(self._spec, self._settings, robot, time.monotonic())
-            self._goals = GripperGoals(self._spec.gripper.max_m, self._settings.gripper.timeout_s)
+            bodies = [link.body for link in self._link.grippers]
+            self._goals = [GripperGoals(body.spec.max_m, body.settings.timeout_s) for body in bodies]
             self._context = rclpy.Context()
             rclpy.init(args=[], context=self._context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
             self._node = Node(
@@ -181,17 +188,21 @@ class Ros2ControlArm:
         node.create_subscription(JointState, topic, self._on_joints, ALL)
         self._topic = topic
         node.create_timer(PUBLISHERS_EVERY_S, self._look_for_publishers)
-        fingers = settings.gripper.joint_states
-        if fingers and resolve(base, fingers) != topic:
-            node.create_subscription(JointState, resolve(base, fingers), self._on_joints, NEWEST)
+        bodies = [link.body for link in self._link.grippers]
+        told = {resolve(base, body.settings.joint_states) for body in bodies if body.settings.joint_states}
+        for fingers in sorted(told - {topic}):
+            node.create_subscription(JointState, fingers, self._on_joints, NEWEST)
         self._names = [settings.joint_prefix + name for name in self._spec.joints]
         controller = resolve(base, settings.controller)
         if settings.command == FORWARD_POSITION:
             self._commands = node.create_publisher(Float64MultiArray, f"{controller}/commands", 1)
         else:
             self._commands = node.create_publisher(JointTrajectory, f"{controller}/joint_trajectory", 1)
-        self._gripper = gripper_of(node, base, self._spec, settings, self._packages, self._on_gripper)
-        node.create_timer(LOOK_FOR_GRIPPER_S, self._look_for_gripper)
+        self._grippers = [
+            gripper_of(node, base, body, self._packages, partial(self._on_gripper, number))
+            for number, body in enumerate(bodies)
+        ]
+        node.create_timer(LOOK_FOR_GRIPPER_S, self._look_for_grippers)
         self._manager: Manager | None = None
         if settings.controller_manager:
             self._manager = Manager(node, base, settings, self._packages, self._on_controllers)
@@ -258,14 +269,15 @@ class Ros2ControlArm:
         with self._lock:
             self._link.hear_robot(time.monotonic(), mode, errors)
 
-    def _look_for_gripper(self) -> None:
-        missing = self._gripper.missing()
-        with self._lock:
-            self._link.hear_gripper(time.monotonic(), missing)
+    def _look_for_grippers(self) -> None:
+        for gripper, link in zip(self._grippers, self._link.grippers, strict=True):
+            missing = gripper.missing()
+            with self._lock:
+                link.hear_action(time.monotonic(), missing)
 
-    def _on_gripper(self, result: Result) -> None:
+    def _on_gripper(self, number: int, result: Result) -> None:
         with self._lock:
-            self._goals.ended(result, self._link.width_m)
+            self._goals[number].ended(result, self._link.grippers[number].width_m)
 
 
 def _point(waypoint: Waypoint) -> JointTrajectoryPoint:

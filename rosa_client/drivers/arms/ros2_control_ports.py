@@ -32,11 +32,13 @@ Packages = Mapping[str, ModuleType]
 def packages(settings: Ros2ControlSettings) -> Packages:
     """The interface packages that these settings need, by name. Raises `DriverError` naming the one that is missing."""
     wanted: dict[str, str] = {}
-    if settings.gripper.kind in (GRIPPER_COMMAND, PARALLEL_GRIPPER_COMMAND):
-        wanted["control_msgs.action"] = f"arm.gripper.kind: {settings.gripper.kind}"
+    kinds = [one.kind for one in settings.grippers.values()] or [settings.gripper.kind]
+    for kind in kinds:
+        if kind in (GRIPPER_COMMAND, PARALLEL_GRIPPER_COMMAND):
+            wanted["control_msgs.action"] = f"arm.gripper.kind: {kind}"
     if settings.controller_manager:
         wanted["controller_manager_msgs.srv"] = f"arm.controller_manager: {settings.controller_manager}"
-    if settings.gripper.kind == FRANKA:
+    if FRANKA in kinds:
         wanted["franka_msgs.action"] = f"arm.gripper.kind: {FRANKA}"
     if settings.error_recovery:
         wanted["franka_msgs.action"] = f"arm.error_recovery: {settings.error_recovery}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rosa_client.drivers.arms import MAX_SAMPLES, ArmState, Array
-from rosa_client.drivers.arms.gripper_scale import joint_scale
+from rosa_client.drivers.arms.gripper_link import GripperLink, grippers_of
 from rosa_client.motion.arm_orders import Command
 from rosa_client.motion.measurement import Sample
 from rosa_contract.config.arms import FORWARD_POSITION, Ros2ControlSettings
@@ -21,10 +21,6 @@ from rosa_contract.config.robot import RobotSpec
 
 ACTIVE = "active"
 MANAGER_SILENT_S = 2.0  # it is asked several times a second
-IMPOSSIBLE_SHARE = (
-    0.25  # of the opening, beyond either end: worn fingers are off by less, another unit by more
-)
-GRIPPER_SILENT_S = 2.0  # an action server that was there may be invisible for a moment
 ROBOT_SILENT_S = 1.0  # franka_robot_state_broadcaster publishes at 30 Hz or more
 AT_REST_RAD = 1e-5  # of where it comes to rest
 MAX_LISTED = 16  # names in an error
@@ -54,12 +50,6 @@ def joint_states_topic(robot: str, settings: Ros2ControlSettings) -> str:
     return resolve(controllers_namespace(robot, settings), settings.joint_states)
 
 
-def finger_joints(spec: RobotSpec, settings: Ros2ControlSettings) -> tuple[str, ...]:
-    """The joints whose mean position tells the gripper's width, as the joint states name them."""
-    mine = (settings.gripper.joints or spec.finger_joints) if spec.gripper.exists else ()
-    return tuple(settings.joint_prefix + name for name in mine)
-
-
 @dataclass(frozen=True)
 class Joints:
     """One joint state: positions and when they arrived, `(dof,)` rad/s and, where known, N m."""
@@ -77,12 +67,7 @@ class Ros2ControlLink:
         self._settings = settings
         self._topic = joint_states_topic(robot, settings)
         self._joints = tuple(settings.joint_prefix + name for name in spec.joints)
-        self._fingers = finger_joints(spec, settings)
-        self._width_m = spec.gripper.max_m
-        self._finger_scale = joint_scale(spec.gripper, settings.gripper, max(1, len(self._fingers)))
-        self._opens = spec.gripper
-        self._fingers_heard = False
-        self._gripper_missing, self._gripper_s = "", now_s  # why it cannot be moved, and when it last could
+        self.grippers = tuple(GripperLink(body, self._topic, now_s) for body in grippers_of(spec, settings))
         self._newest: Joints | None = None
         self._heard_s = -math.inf  # when the newest stamp arrived
         self._samples: deque[Sample] = deque(maxlen=MAX_SAMPLES)  # since the last `state`
@@ -106,7 +91,8 @@ class Ros2ControlLink:
     ) -> None:
         """A joint state. Its joints are found by name; it may hold others, or the fingers only."""
         at = {name: index for index, name in enumerate(names)}
-        self._hear_fingers(at, position)
+        for gripper in self.grippers:
+            gripper.hear_fingers(at, position)
         missing = [name for name in self._joints if name not in at]
         if missing:
             if len(missing) < len(self._joints) or self._newest is None:
@@ -137,13 +123,6 @@ class Ros2ControlLink:
         others = f", which {len(nodes)} nodes publish: {', '.join(sorted(nodes))}" if len(nodes) > 1 else ""
         self._source = f"joint states on {self._topic}{others}"
 
-    def _hear_fingers(self, at: Mapping[str, int], position: Sequence[float]) -> None:
-        heard = [position[at[name]] for name in self._fingers if name in at and at[name] < len(position)]
-        if heard and all(math.isfinite(value) for value in heard):
-            # One finger alone stands for both.
-            self._width_m = self._finger_scale.width_m(float(sum(heard)) / len(heard))
-            self._fingers_heard = True
-
     def hear_controllers(self, now_s: float, states: Mapping[str, str]) -> None:
         """The controllers of the controller_manager: name -> state."""
         self._controllers, self._controllers_s = dict(states), now_s
@@ -152,23 +131,12 @@ class Ros2ControlLink:
         """The robot's mode (FrankaRobotState.robot_mode) and its present errors by name."""
         self._mode, self._errors, self._robot_s = mode, tuple(errors), now_s
 
-    def hear_gripper(self, now_s: float, missing: str) -> None:
-        """`missing`: why the gripper's action cannot be used; empty while it can."""
-        self._gripper_missing = missing
-        if not missing:
-            self._gripper_s = now_s
-
     # -- what follows -----------------------------------------------------------------------------------------------
 
     @property
     def ready(self) -> bool:
         """Whether the arm's position is known."""
         return self._newest is not None
-
-    @property
-    def width_m(self) -> float:
-        """The gripper's width as last heard; open, before anything was heard."""
-        return self._width_m
 
     @property
     def controller_state(self) -> str:
@@ -190,7 +158,7 @@ class Ros2ControlLink:
         return ArmState(
             newest.sample.q_rad,
             newest.velocity_rad_s,
-            self._width_m,
+            np.array([gripper.width_m for gripper in self.grippers]),
             fault,
             newest.effort_nm,
             now_s - self._heard_s,
@@ -206,24 +174,8 @@ class Ros2ControlLink:
         return self._robot_fault(now_s) or self._controller_fault(now_s) or self._joint_states_fault(now_s)
 
     def gripper_fault(self, now_s: float) -> str:
-        """Why the gripper cannot be used; an arm that could not grasp or let go does not begin to move."""
-        if now_s - self._gripper_s > GRIPPER_SILENT_S:
-            return self._gripper_missing
-        min_m, max_m = self._opens.min_m, self._opens.max_m
-        beyond_m = max(min_m - self._width_m, self._width_m - max_m)
-        if self._fingers_heard and beyond_m > IMPOSSIBLE_SHARE * (max_m - min_m):
-            return (
-                f"{', '.join(self._fingers)} tells a gripper that is open by {self._width_m:.3f} m, expected"
-                f" {min_m:g}..{max_m:g}: see open_position, closed_position and joint_... in arm.gripper"
-            )
-        return ""
-
-    def unheard_fingers(self) -> str:
-        """Why the gripper's width is not known, in words; empty when it is, or when there is no gripper."""
-        if self._fingers_heard or not self._fingers:
-            return ""
-        topic = self._settings.gripper.joint_states or self._topic
-        return f"no position of {', '.join(self._fingers)} on {topic}: how far the gripper is open is unknown"
+        """Why a gripper cannot be used; empty when each can."""
+        return next((fault for one in self.grippers if (fault := one.fault(now_s))), "")
 
     def _robot_fault(self, now_s: float) -> str:
         if not self._settings.robot_state:

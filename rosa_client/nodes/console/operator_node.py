@@ -105,7 +105,7 @@ class OperatorNode(Node):
         shapes = [
             shape
             for namespace, feed in self._feeds.items()
-            for shape in scene(feed.view, self._bases.of(namespace), now_s, feed.zone)
+            for shape in scene(feed.view, self._bases.of(namespace), now_s, feed.zones)
         ]
         drawn = {(shape.group, shape.number) for shape in shapes}
         gone = [deletion(group, number, self._frame) for group, number in sorted(self._drawn - drawn)]

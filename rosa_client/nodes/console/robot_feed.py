@@ -25,7 +25,7 @@ from std_srvs.srv import Trigger
 
 from rosa_client.nodes.base.qos import AUDITS, LATEST
 from rosa_client.operator.choices import DECIDE, RELEASE, STOP, Click
-from rosa_client.operator.robot_view import ForwardKinematics, RobotView, natural
+from rosa_client.operator.robot_view import PlacedArm, RobotView, natural
 from rosa_client.operator.shape import TOPIC, Zone, read_shape
 from rosa_contract.errors import ConfigError
 
@@ -56,8 +56,8 @@ class RobotFeed:
         """`drawn`: also listen to what is drawn: the robot's own shape, and the path of the chunk that plays."""
         self.view = RobotView(namespace, time.monotonic())
         self._node = node
-        self._chain: ForwardKinematics | None = None
-        self.zone: Zone | None = None  # corners of its workspace
+        self._arms: list[PlacedArm] = []
+        self.zones: list[Zone] = []  # corners of its workspaces
         self._waiting: list[tuple[float, Any, Answered]] = []
         view = self.view
         listened: list[tuple[Any, str, Callable[[float, Any], None], QoSProfile]] = [
@@ -137,13 +137,16 @@ class RobotFeed:
 
     def _on_shape(self, now_s: float, message: String) -> None:
         try:
-            self._chain, self.zone = read_shape(message.data, f"{self.view.namespace}/{TOPIC}")
+            drawn = read_shape(message.data, f"{self.view.namespace}/{TOPIC}")
         except ConfigError as error:
             self._node.get_logger().warning(f"{self.view.label} cannot be drawn: {error}")
+            return
+        self._arms = [(arm.joints, arm.chain) for arm in drawn]
+        self.zones = [arm.zone for arm in drawn if arm.zone is not None]
 
     def _on_command(self, now_s: float, message: ArmCommand) -> None:
         if message.kind == ArmCommand.PLAY:
-            self.view.hear_chunk(now_s, message.chunk, self._chain)
+            self.view.hear_chunk(now_s, message.chunk, self._arms)
 
 
 def _timed(hear: Callable[[float, Any], None]) -> Callable[[Any], None]:

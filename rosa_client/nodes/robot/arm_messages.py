@@ -35,18 +35,17 @@ def to_order(message: ArmCommand, spec: RobotSpec) -> Order:
         wanted = chunk.horizon * len(expected)
         return Unreadable(f"chunk: horizon {chunk.horizon} needs {wanted} numbers, got {len(chunk.data)}")
     actions = np.array(chunk.data, dtype=np.float64).reshape(chunk.horizon, len(expected))
-    if not spec.gripper.exists:
-        actions = np.column_stack([actions, np.zeros(chunk.horizon)])
     return Play(actions, chunk.step_s, message.skip_s, message.execute_s)
 
 
 def joint_state(names: Sequence[str], state: ArmState, stamp: Time) -> JointState:
-    """`names`: the arm's joints, then its fingers, if it has any, which share the gripper's width."""
+    """`names`: the joints, then the fingers of each gripper, which share its width."""
     message = JointState(name=list(names))
     message.header.stamp = stamp
     fingers = len(names) - len(state.q_rad)
-    share = state.gripper_m / max(1, fingers)
-    message.position = [*state.q_rad.tolist(), *[share] * fingers]
+    widths_m = np.atleast_1d(state.gripper_m)  # a driver of somebody's with one gripper may tell a number
+    each = fingers // max(1, len(widths_m))
+    message.position = [*state.q_rad.tolist(), *np.repeat(widths_m / max(1, each), each).tolist()]
     message.velocity = [*state.velocity_rad_s.tolist(), *[0.0] * fingers]
     if state.effort_nm is not None:
         # The fingers' force is not measured.

@@ -87,7 +87,7 @@ class RosBody:
         self._sensors = Sensors(node, robot)
         self._arm: ArmStatus | None = None
         self._clock = MonotonicClock()
-        self._grasp = Grasp(robot.gripper, robot.velocity_scale)
+        self._grasp = Grasp(tuple(robot.grippers.values()), robot.velocity_scale)
         self._last_seq = 0
         self._next_alive_s = 0.0
         self._alert = OperatorAlert(robot=name)
@@ -138,7 +138,7 @@ class RosBody:
             arm_recovers=mine and bool(arm.fault) and self._recover.service_is_ready(),
             arm_cut_short=arm.cut_short if arm is not None and mine else "",
             emergency_stop=bool(arm.emergency_stop) if arm is not None else False,
-            gripper_holds=self._grasp.holds(self._sensors.gripper_width_m(), self._clock.now_s()),
+            gripper_holds=self._grasp.holds(self._sensors.gripper_widths_m(), self._clock.now_s()),
             sensor_faults=self._sensors.faults(),
         )
 
@@ -159,13 +159,13 @@ class RosBody:
                 step_s=command.step_s,
                 horizon=len(command.actions),
                 names=list(names),
-                data=np.asarray(command.actions, np.float32)[:, : len(names)].ravel().tolist(),
+                data=np.asarray(command.actions, np.float32).ravel().tolist(),
             )
         elif isinstance(command, MoveTo):
             message.kind = ArmCommand.MOVE_TO
             message.reason = f"to {command.pose}"
             message.joint_target_rad = list(self._robot.pose(command.pose))
-            message.gripper_width_m = self._robot.gripper.max_m if command.gripper == OPEN else math.nan
+            message.gripper_width_m = math.inf if command.gripper == OPEN else math.nan
         else:
             message.kind = ArmCommand.HOLD
         self._publish(self.arm_command, message)

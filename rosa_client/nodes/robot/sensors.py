@@ -32,6 +32,7 @@ from rosa_contract.errors import CodecError
 from rosa_contract.wire.images import EncodedImage, written_size
 from rosa_contract.wire.messages import Array
 
+GRIPPER = "gripper"
 FINGER = "finger_joint"  # a joint with this in its name is half of the gripper's width
 LOOK_EVERY_S = 1.0
 SAY_AFTER_S = 0.3  # one late picture is normal
@@ -55,7 +56,7 @@ class Sensors:
         self._wall_ns = lambda: node.get_clock().now().nanoseconds
         self._images: dict[str, EncodedImage] = {}
         self._state: dict[str, Array] = {}
-        self._width_m: float | None = None
+        self._widths_m: tuple[float | None, ...] = (None,) * len(robot.grippers)
         self._log = node.get_logger()
         self._warn = self._log.warning
         node.create_subscription(JointState, "joint_states", self._on_joints, qos_profile_sensor_data)
@@ -81,18 +82,18 @@ class Sensors:
             return dict(self._faults)
 
     def newest(self) -> tuple[dict[str, Array], dict[str, EncodedImage]]:
-        """`joint_position` (joints,) float32 rad and `gripper_width` (1,) float32 m, and one frame per camera.
+        """`joint_position` (joints,) float32 rad and `gripper_width` (grippers,) float32 m, and one frame per camera.
 
         A robot without a gripper has no `gripper_width`. Where the finger joints are missing, a model gets the width 0;
-        `gripper_width_m` says that it is unknown.
+        `gripper_widths_m` says that it is unknown.
         """
         with self._lock:
             return dict(self._state), dict(self._images)
 
-    def gripper_width_m(self) -> float | None:
-        """Distance between the fingers in the newest joint state; None when it is unknown."""
+    def gripper_widths_m(self) -> tuple[float | None, ...]:
+        """Distance between the fingers of each gripper in the newest joint state; None where it is unknown."""
         with self._lock:
-            return self._width_m
+            return self._widths_m
 
     def _on_joints(self, message: JointState) -> None:
         positions = dict(zip(message.name, message.position, strict=False))
@@ -105,18 +106,21 @@ class Sensors:
             )
             return
         state = {"joint_position": np.array([positions[name] for name in self._robot.joints], np.float32)}
-        width = self._width(positions) if self._robot.gripper.exists else None
-        if self._robot.gripper.exists:
-            state["gripper_width"] = np.array([width or 0.0], np.float32)
+        widths = tuple(self._width(positions, name) for name in self._robot.grippers)
+        if widths:
+            state["gripper_width"] = np.array([width or 0.0 for width in widths], np.float32)
         with self._lock:
-            self._width_m, self._state = width, state
+            self._widths_m, self._state = widths, state
             self._arrived(JOINT_STATE, self._clock.now_s(), self._age_s(message))
 
-    def _width(self, positions: Mapping[str, float]) -> float | None:
-        fingers = [value for name, value in positions.items() if FINGER in name and math.isfinite(value)]
+    def _width(self, positions: Mapping[str, float], gripper: str) -> float | None:
+        finger = (
+            gripper.removesuffix(GRIPPER) + FINGER
+        )  # of several grippers each has its arm's name before it
+        fingers = [value for name, value in positions.items() if finger in name and math.isfinite(value)]
         if not fingers:
             self._warn(
-                f"joint_states: no finite position of a joint named *{FINGER}*, so how far the gripper is open is"
+                f"joint_states: no finite position of a joint named *{finger}*, so how far {gripper} is open is"
                 " unknown; it counts as holding something",
                 throttle_duration_sec=10.0,
             )

@@ -24,15 +24,15 @@ class SetpointLog:
     """Called from the control thread only."""
 
     def __init__(self, node: Node, names: Sequence[str]) -> None:
-        """`names`: the joints and, where there is a gripper, its width."""
+        """`names`: the joints, then the width of each gripper."""
         self._clock = node.get_clock()
         self._names = list(names)
         self._publisher = node.create_publisher(JointTrajectory, TOPIC, QoSProfile(depth=50))
-        self._sent: list[tuple[float, npt.NDArray[Any], float]] = []
+        self._sent: list[tuple[float, npt.NDArray[Any], npt.NDArray[Any]]] = []
         self._due_s = 0.0
         self._heard = False
 
-    def sent(self, now_s: float, q_rad: npt.NDArray[Any], gripper_m: float) -> None:
+    def sent(self, now_s: float, q_rad: npt.NDArray[Any], gripper_m: npt.NDArray[Any]) -> None:
         """A setpoint that the driver has just sent."""
         if self._heard:
             self._sent.append((now_s, q_rad, gripper_m))
@@ -52,13 +52,13 @@ class SetpointLog:
 
 
 def trajectory(
-    names: Sequence[str], sent: Sequence[tuple[float, npt.NDArray[Any], float]]
+    names: Sequence[str], sent: Sequence[tuple[float, npt.NDArray[Any], npt.NDArray[Any]]]
 ) -> JointTrajectory:
-    """Setpoints as (time s, joints rad, gripper width m); each with its time after the first."""
+    """Setpoints as (time s, joints rad, gripper widths m); each with its time after the first."""
     first_s = sent[0][0]
     message = JointTrajectory(joint_names=list(names))
     for moment_s, q_rad, gripper_m in sent:
-        point = JointTrajectoryPoint(positions=[*q_rad.tolist(), gripper_m][: len(names)])
+        point = JointTrajectoryPoint(positions=[*q_rad.tolist(), *gripper_m.tolist()])
         sec, nsec = divmod(round((moment_s - first_s) * 1e9), 1_000_000_000)
         point.time_from_start = DurationMessage(sec=sec, nanosec=nsec)
         message.points.append(point)

@@ -13,7 +13,7 @@ from rosa_contract.wire.overlap import Overlap
 
 @dataclass(frozen=True, eq=False)
 class Playing:
-    """The chunk that the arm plays: `actions` `(horizon, joints + 1)`, `step_s` apart.
+    """The chunk that the arm plays: `actions` `(horizon, joints + grippers)`, `step_s` apart.
 
     `zero_s`: when its own time, which runs slower with a velocity scale, was zero.
     """

@@ -26,11 +26,12 @@ from rosa_contract.config.conventions import WIDTH, from_unit, gripper_from, gri
 from rosa_contract.config.spaces import ACTIONS, SPACES, Space
 from rosa_contract.errors import CausedError, ConfigError
 from rosa_contract.kinematics.moves import Move, placed, tool_path
-from rosa_contract.kinematics.rotations import SIZES, matrix, written
+from rosa_contract.rotations import SIZES, matrix, written
 from rosa_server.models.adapters.checks import (
     GRIPPER_STATE,
     JOINT_STATE,
     adapter_problems,
+    grippers_of,
     joints_of,
     model_problems,
     robot_needs,
@@ -69,7 +70,7 @@ class Translator:
     def __init__(self, resolved: Resolved, model: InputSpec) -> None:
         """`model`: what the model takes; empty for one that takes anything."""
         self._resolved, self._spec, self._model = resolved, resolved.spec, model
-        self._arm = resolved.arm
+        self._arms = resolved.kinematics()
         norm = self._spec.normalisation
         self._scales: tuple[Mapping[str, Scale], Mapping[str, Scale]] = (
             load_scales(norm) if norm else ({}, {})
@@ -144,20 +145,23 @@ class Translator:
 
     def _measured(self, part: StatePart, one: ModelInput) -> Array:
         if part.of in (TOOL_POSITION, TOOL_ROTATION):
-            position, rotation = self._tool(one)
+            position, rotation = self._tool(one, part.arm)
             return position if part.of == TOOL_POSITION else written(part.rotation, rotation)
         values = _state_of(one, part.of)
         if part.of == GRIPPER_STATE and part.gripper:
-            return gripper_in(part.gripper, values, self._resolved.closed_m, self._resolved.open_m)
+            ranges = [self._range(number) for number in range(len(values))]
+            each = [gripper_in(part.gripper, values[i : i + 1], *ends) for i, ends in enumerate(ranges)]
+            return np.concatenate(each)
         return values
 
-    def _tool(self, one: ModelInput) -> tuple[Array, Array]:
-        if self._arm is None:
+    def _tool(self, one: ModelInput, arm: str) -> tuple[Array, Array]:
+        if arm not in self._arms:
             raise ValueError("the tool's place needs a robot file with a chain")
-        joints = _state_of(one, JOINT_STATE)
-        if len(joints) != self._arm.joints:
-            raise ValueError(f"state {JOINT_STATE!r}: expected {self._arm.joints} values, got {len(joints)}")
-        return self._arm.pose(joints)
+        mine, kinematics = self._arms[arm]
+        joints, count = _state_of(one, JOINT_STATE), len(self._resolved.min_rad)
+        if len(joints) != count:
+            raise ValueError(f"state {JOINT_STATE!r}: expected {count} values, got {len(joints)}")
+        return kinematics.pose(joints[mine])
 
     def _prompt(self, one: ModelInput) -> str:
         template = self._spec.prompt.replace("\\n", "\n")
@@ -189,57 +193,70 @@ class Translator:
         return columns
 
     def _chunk(self, one: ModelInput, columns: Mapping[str, Array], rows: int) -> Array:
-        """`(rows, joints + 1)`, or without the last column where the robot has no gripper."""
+        """`(rows, joints + grippers)`."""
         actions = self._spec.actions
         assert actions is not None
-        given = {
-            part.to: (part, np.stack([columns[name] for name in part.take], axis=1))
-            for part in actions.parts
-            if part.to != JOINTS
-        }
-        chunk = (
-            [self._joints(one, columns, rows)] if TOOL_POSITION not in given else [self._reach(one, given)]
-        )
-        if GRIPPER in given:
-            part, values = given[GRIPPER]
-            values = self._scaled(part, values)
-            body = self._resolved
-            chunk.append(gripper_from(part.gripper or WIDTH, values, body.closed_m, body.open_m, part.binary))
+        if any(part.to == TOOL_POSITION for part in actions.parts):
+            chunk = [self._reach(one, columns, rows)]
+        else:
+            chunk = [self._joints(one, columns, rows)]
+        widths = self._widths(columns)
+        if widths is not None:
+            chunk.append(widths)
         elif GRIPPER_STATE in one.state:  # the model orders none: it stays
             chunk.append(np.tile(_state_of(one, GRIPPER_STATE), (rows, 1)))
         return np.concatenate(chunk, axis=1)
+
+    def _widths(self, columns: Mapping[str, Array]) -> Array | None:
+        """What the model orders the grippers `(rows, grippers)`, m; None: nothing."""
+        actions = self._spec.actions
+        assert actions is not None
+        found: dict[int, Array] = {}
+        for part in actions.parts:
+            if part.to != GRIPPER:
+                continue
+            for number, name in zip(grippers_of(part), part.take, strict=True):
+                closed_m, open_m = self._range(number)
+                given = self._scaled(part, columns[name][:, None])
+                found[number] = gripper_from(part.gripper or WIDTH, given, closed_m, open_m, part.binary)
+        return np.concatenate([found[one] for one in sorted(found)], axis=1) if found else None
+
+    def _range(self, number: int) -> tuple[float, float]:
+        """A gripper's closed and open width; without a robot file all are alike."""
+        body = self._resolved
+        at = min(number, len(body.open_m) - 1)
+        return body.closed_m[at], body.open_m[at]
 
     def _plain(self, space: Space, columns: Mapping[str, Array]) -> Array:
         """`(rows, columns)` of a space that the robot resolves: in rad and m, rotations as vectors, in its order."""
         actions = self._spec.actions
         assert actions is not None
-        values: dict[str, Array] = {}
+        tools: dict[str, dict[str, Array]] = {}
         joints: dict[int, Array] = {}
         for part in actions.parts:
-            if part.to == NOTHING:
+            if part.to in (NOTHING, GRIPPER):
                 continue
-            given = np.stack([columns[name] for name in part.take], axis=1)
-            if part.to == GRIPPER:
-                body = self._resolved
-                width = gripper_from(
-                    part.gripper or WIDTH, self._scaled(part, given), body.closed_m, body.open_m, part.binary
-                )
-                values[GRIPPER] = (width - body.closed_m) / (body.open_m - body.closed_m)
-            elif part.to == TOOL_ROTATION:
-                turns = self._scaled(part, given)
+            given = self._scaled(part, np.stack([columns[name] for name in part.take], axis=1))
+            if part.to == TOOL_ROTATION:
                 if part.rotation != "axis_angle":
-                    turns = written("axis_angle", matrix(part.rotation, turns))
-                values[TOOL_ROTATION] = turns
+                    given = written("axis_angle", matrix(part.rotation, given))
+                tools.setdefault(part.arm, {})[TOOL_ROTATION] = given
             elif part.to == TOOL_POSITION:
-                values[TOOL_POSITION] = _absolute(part, self._scaled(part, given))
+                tools.setdefault(part.arm, {})[TOOL_POSITION] = _absolute(part, given)
             else:
-                joints |= dict(zip(joints_of(part), self._scaled(part, given).T, strict=True))
+                joints |= dict(zip(joints_of(part), given.T, strict=True))
         if space.to == JOINTS:
             ordered = [np.stack([joints[one] for one in sorted(joints)], axis=1)]
         else:
-            place = values[TOOL_POSITION]
-            ordered = [place, values.get(TOOL_ROTATION, np.zeros_like(place))]
-        return np.concatenate([*ordered, *([values[GRIPPER]] if GRIPPER in values else [])], axis=1)
+            ordered = []
+            for arm in self._resolved.arm_names or tools:
+                place = tools[arm][TOOL_POSITION]
+                ordered += [place, tools[arm].get(TOOL_ROTATION, np.zeros_like(place))]
+        widths = self._widths(columns)
+        if widths is not None:
+            low, high = np.array([self._range(one) for one in range(widths.shape[1])]).T
+            ordered.append((widths - low) / (high - low))
+        return np.concatenate(ordered, axis=1)
 
     def _scaled(self, part: ActionPart, values: Array) -> Array:
         if part.clip is not None:
@@ -264,21 +281,30 @@ class Translator:
             chunk[:, joints] = placed(move, here[joints], actions.step_s or 0.0)
         return chunk
 
-    def _reach(self, one: ModelInput, given: Mapping[str, tuple[ActionPart, Array]]) -> Array:
-        """Joint positions that bring the tool where the model wants it."""
+    def _reach(self, one: ModelInput, columns: Mapping[str, Array], rows: int) -> Array:
+        """Joint positions `(rows, joints)` that bring the tool of each arm where the model wants it."""
         actions = self._spec.actions
-        assert actions is not None and self._arm is not None
-        self._tool(one)  # raises where the state does not fit the arm
-        part, values = given[TOOL_POSITION]
-        place = Move(_absolute(part, self._scaled(part, values)), part.mode, part.frame)
-        turning = None
-        if TOOL_ROTATION in given:
-            part, values = given[TOOL_ROTATION]
-            turns, mode = self._scaled(part, values), part.mode
-            if mode == VELOCITY and SIZES[part.rotation] == 3:  # rotations know no more than half a turn
-                turns, mode = turns * (actions.step_s or 0.0), STEP_DELTA
-            turning = Move(matrix(part.rotation, turns), mode, part.frame)
-        return tool_path(self._arm, _state_of(one, JOINT_STATE), place, turning, actions.step_s or 0.0)
+        assert actions is not None
+        step_s, here = actions.step_s or 0.0, _state_of(one, JOINT_STATE)
+        given = {
+            (part.to, part.arm): (part, np.stack([columns[name] for name in part.take], axis=1))
+            for part in actions.parts
+            if part.to in (TOOL_POSITION, TOOL_ROTATION)
+        }
+        chunk = np.tile(here, (rows, 1))
+        for name, (mine, arm) in self._arms.items():
+            self._tool(one, name)  # raises where the state does not fit the arm
+            part, values = given[TOOL_POSITION, name]
+            place = Move(_absolute(part, self._scaled(part, values)), part.mode, part.frame)
+            turning = None
+            if (TOOL_ROTATION, name) in given:
+                part, values = given[TOOL_ROTATION, name]
+                turns, mode = self._scaled(part, values), part.mode
+                if mode == VELOCITY and SIZES[part.rotation] == 3:  # rotations know no more than half a turn
+                    turns, mode = turns * step_s, STEP_DELTA
+                turning = Move(matrix(part.rotation, turns), mode, part.frame)
+            chunk[:, mine] = tool_path(arm, here[mine], place, turning, step_s)
+        return chunk
 
 
 def _absolute(part: ActionPart, values: Array) -> Array:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from string import Formatter
+
+import numpy as np
 
 from rosa_contract.config.adapter import (
     ABSOLUTE,
@@ -27,7 +29,7 @@ from rosa_contract.config.adapter import (
 from rosa_contract.config.conventions import AS_IS, FINGER_PAIR
 from rosa_contract.config.spaces import SPACES, Space, space_named
 from rosa_contract.errors import ConfigError, ConfigProblem
-from rosa_contract.kinematics.rotations import SIZES
+from rosa_contract.rotations import SIZES
 from rosa_contract.wording import nearest
 from rosa_server.models.adapters.normalising import load_scales
 from rosa_server.models.adapters.resolving import Resolved
@@ -52,9 +54,11 @@ def adapter_problems(resolved: Resolved) -> list[ConfigProblem]:
         *_prompt(spec.prompt),
         *_normalisation(spec),
     ]
-    if resolved.closed_m >= resolved.open_m:
-        words = f"must be > the closed gripper's width ({resolved.closed_m:g}), got {resolved.open_m:g}"
-        found.append(("gripper_open_m", "conflict", words))
+    for closed_m, open_m in zip(resolved.closed_m, resolved.open_m, strict=True):
+        if closed_m >= open_m:
+            words = f"must be > the closed gripper's width ({closed_m:g}), got {open_m:g}"
+            found.append(("gripper_open_m", "conflict", words))
+            break
     return [ConfigProblem(path, cause, words) for path, cause, words in found]
 
 
@@ -77,14 +81,22 @@ def _cameras(spec: Adapter) -> Iterator[Problem]:
             yield "unused", "conflict", f"camera {name!r} is unused, and given as {of[name]!r}"
 
 
-def values_of(part: StatePart) -> int | None:
-    """How many values a part of a state has; None: as many as the robot's."""
+def grippers(resolved: Resolved) -> int:
+    """How many grippers the robot has, as far as its file or the parts that order them tell."""
+    actions = resolved.spec.actions
+    parts = [part for part in actions.parts if part.to == GRIPPER] if actions else []
+    ordered = [max(grippers_of(part)) + 1 for part in parts if part.take]
+    return max([len(resolved.open_m), *ordered] if not resolved.names else [len(resolved.open_m)])
+
+
+def values_of(part: StatePart, widths: int = 1) -> int | None:
+    """How many values a part of a state has; None: as many as the robot's. `widths`: how many grippers it has."""
     if not part.of:
         return len(part.values)
     if part.take:
         return len(part.take)
     if part.of == GRIPPER_STATE:
-        return 2 if part.gripper == FINGER_PAIR else 1
+        return widths * (2 if part.gripper == FINGER_PAIR else 1)
     if part.of == TOOL_POSITION:
         return 3
     return SIZES[part.rotation] if part.of == TOOL_ROTATION else None
@@ -102,7 +114,8 @@ def _state(resolved: Resolved) -> Iterator[Problem]:
 def _state_part(resolved: Resolved, part: StatePart) -> Iterator[Problem]:
     if bool(part.of) == bool(part.values):
         yield "", "conflict", "expected either `of` or `values`"
-    if part.of in COMPUTED and resolved.chain is None:
+    yield from _arm(resolved, part.arm, part.of in COMPUTED)
+    if part.of in COMPUTED and not resolved.arms:
         words = (
             f"{part.of} is computed from the joints; name a robot file that has a `chain` in `adapter.robot`"
         )
@@ -115,14 +128,27 @@ def _state_part(resolved: Resolved, part: StatePart) -> Iterator[Problem]:
         yield ".take", "conflict", f"{', '.join(repeated)} stands in it twice"
     known = {
         JOINT_STATE: resolved.joints,
-        GRIPPER_STATE: 2 if part.gripper == FINGER_PAIR else 1,
+        GRIPPER_STATE: grippers(resolved) * (2 if part.gripper == FINGER_PAIR else 1),
         TOOL_POSITION: 3,
     }
     most = SIZES[part.rotation] if part.of == TOOL_ROTATION else known.get(part.of)
     if most is not None and part.take and max(part.take) >= most:
         yield ".take", "out_of_range", f"{part.of} has values 0 to {most - 1}, got {max(part.take)}"
-    count = values_of(part)
+    count = values_of(part, grippers(resolved))
     yield from _lists(part, count if count is not None else known.get(part.of))
+
+
+def _arm(resolved: Resolved, arm: str, of_tool: bool) -> Iterator[Problem]:
+    """The arm whose tool a part is about."""
+    if not of_tool:
+        if arm:
+            yield ".arm", "conflict", "only of a tool"
+    elif resolved.arms and arm not in resolved.arm_names:
+        known = ", ".join(one for one in resolved.arm_names if one)
+        words = (
+            f"expected one of the robot's arms, {known}" if known else "the robot has one arm, without a name"
+        )
+        yield ".arm", "unknown_name", f"{words}; got {arm!r}{nearest(arm, resolved.arm_names)}"
 
 
 def _lists(part: StatePart | ActionPart, count: int | None) -> Iterator[Problem]:
@@ -182,7 +208,8 @@ def space_of(actions: Actions) -> str | None:
     [space] = spaces
     if space.mode == ABSOLUTE:
         space = replace(space, frame=BASE)
-        if not any(part.to == TOOL_ROTATION for part in ordering):
+        arms = {to: {part.arm for part in ordering if part.to == to} for to in (TOOL_POSITION, TOOL_ROTATION)}
+        if arms[TOOL_POSITION] != arms[TOOL_ROTATION]:
             return None  # how the tool is turned would depend on who carries it out
     return space_named(space)
 
@@ -204,11 +231,12 @@ def _action_part(resolved: Resolved, part: ActionPart) -> Iterator[Problem]:
     actions = resolved.spec.actions
     assert actions is not None
     count = len(part.take)
-    wanted = {GRIPPER: 1, TOOL_POSITION: 3, TOOL_ROTATION: SIZES[part.rotation]}.get(part.to)
+    wanted = {TOOL_POSITION: 3, TOOL_ROTATION: SIZES[part.rotation]}.get(part.to)
     if wanted is not None and count != wanted:
         yield ".take", "wrong_length", f"expected {wanted} columns for {part.to}, got {count}"
     here = actions.resolved_by == SERVER
-    if here and part.to in (TOOL_POSITION, TOOL_ROTATION) and resolved.chain is None:
+    yield from _arm(resolved, part.arm, part.to in (TOOL_POSITION, TOOL_ROTATION))
+    if here and part.to in (TOOL_POSITION, TOOL_ROTATION) and not resolved.arms:
         words = (
             f"{part.to} needs inverse kinematics; name a robot file that has a `chain` in `adapter.robot`, or let the"
             " robot do it: `resolved_by: robot`"
@@ -222,6 +250,11 @@ def _action_part(resolved: Resolved, part: ActionPart) -> Iterator[Problem]:
             "wrong_length",
             f"expected {count} joints, one for each column, got {len(part.joints)}",
         )
+    if part.grippers and part.to != GRIPPER:
+        yield ".grippers", "conflict", f"only to {GRIPPER}, got it to {part.to}"
+    if part.to == GRIPPER and count != (len(part.grippers) or max(1, min(count, len(resolved.open_m)))):
+        many = len(part.grippers) or len(resolved.open_m)
+        yield ".take", "wrong_length", f"expected {many} columns for {GRIPPER}, got {count}"
     if part.to == GRIPPER and part.mode != ABSOLUTE:
         yield ".mode", "conflict", f"a gripper is ordered {ABSOLUTE}, got {part.mode}"
     if part.to == GRIPPER and part.gripper == FINGER_PAIR:
@@ -240,18 +273,35 @@ def joints_of(part: ActionPart) -> tuple[int, ...]:
     return part.joints or tuple(range(len(part.take)))
 
 
+def grippers_of(part: ActionPart) -> tuple[int, ...]:
+    """The grippers that a part orders."""
+    return part.grippers or tuple(range(len(part.take)))
+
+
 def _targets(resolved: Resolved) -> Iterator[Problem]:
-    """Each joint is ordered once, by the joints or by the tool; and so is the gripper."""
+    """Each joint is ordered once, by the joints or by the tool of its arm; and so is each gripper."""
     actions = resolved.spec.actions
     assert actions is not None
     to: dict[str, list[ActionPart]] = {}
     for part in actions.parts:
         to.setdefault(part.to, []).append(part)
-    for name in (GRIPPER, TOOL_POSITION, TOOL_ROTATION):
-        if len(to.get(name, ())) > 1:
-            yield "actions.parts", "conflict", f"{len(to[name])} parts order the {name}; expected one"
-    if TOOL_ROTATION in to and TOOL_POSITION not in to:
-        yield "actions.parts", "missing", f"{TOOL_ROTATION} needs a part to {TOOL_POSITION} beside it"
+    yield from _gripper_targets(resolved, to.get(GRIPPER, ()))
+    arms = {name: [part.arm for part in to.get(name, ())] for name in (TOOL_POSITION, TOOL_ROTATION)}
+    for name, given in arms.items():
+        for arm, count in Counter(given).items():
+            if count > 1:
+                yield "actions.parts", "conflict", f"{count} parts order the {name}{_of(arm)}; expected one"
+    if alone := [arm for arm in arms[TOOL_ROTATION] if arm not in arms[TOOL_POSITION]]:
+        words = f"{TOOL_ROTATION}{_of(alone[0])} needs a part to {TOOL_POSITION} beside it"
+        yield "actions.parts", "missing", words
+    if arms[TOOL_POSITION] and (
+        idle := [one for one in resolved.arm_names if one not in arms[TOOL_POSITION]]
+    ):
+        yield (
+            "actions.parts",
+            "missing",
+            f"nothing orders the tool{_of(idle[0])}; expected a part to {TOOL_POSITION}",
+        )
     if JOINTS in to and TOOL_POSITION in to:
         yield "actions.parts", "conflict", f"expected parts to {JOINTS} or to {TOOL_POSITION}, got both"
     if JOINTS not in to and TOOL_POSITION not in to:
@@ -271,6 +321,27 @@ def _targets(resolved: Resolved) -> Iterator[Problem]:
         if too_many := [str(joint) for joint in ordered if joint not in every]:
             words = f"the robot has joints 0 to {len(every) - 1}, got {', '.join(too_many)}"
             yield "actions.parts", "out_of_range", words
+
+
+def _of(arm: str) -> str:
+    return f" of arm {arm}" if arm else ""
+
+
+def _gripper_targets(resolved: Resolved, parts: Sequence[ActionPart]) -> Iterator[Problem]:
+    """Each gripper is ordered once; all of them, or none."""
+    ordered = Counter(one for part in parts for one in grippers_of(part))
+    if any(count > 1 for count in ordered.values()):
+        yield (
+            "actions.parts",
+            "conflict",
+            f"{len(parts)} parts order the {GRIPPER}; expected one for each gripper",
+        )
+    every = range(grippers(resolved))
+    if ordered and (idle := [str(one) for one in every if one not in ordered]):
+        yield "actions.parts", "missing", f"grippers {', '.join(idle)} are ordered by nothing"
+    if too_many := [str(one) for one in ordered if one not in every]:
+        words = f"the robot has grippers 0 to {len(every) - 1}, got {', '.join(too_many)}"
+        yield "actions.parts", "out_of_range", words
 
 
 def _prompt(template: str) -> Iterator[Problem]:
@@ -331,7 +402,7 @@ def model_problems(resolved: Resolved, model: InputSpec) -> list[str]:
                     f"the model's state {key!r} is mapped to none of the robot's{nearest(key, spec.state)}"
                 )
                 continue
-            counts = [values_of(part) for part in spec.state[key]]
+            counts = [values_of(part, grippers(resolved)) for part in spec.state[key]]
             known = sum(count for count in counts if count is not None)
             if None not in counts and known != length:
                 words.append(f"the model takes {length} values of state {key!r}, the adapter gives {known}")
@@ -385,7 +456,7 @@ def _robot_state(resolved: Resolved, model: InputSpec) -> dict[str, int]:
     if any(part.of in COMPUTED for part in parts) or (here and any(part.to != GRIPPER for part in to)):
         needed.setdefault(JOINT_STATE, 0)
     if any(part.to == GRIPPER for part in to):
-        needed[GRIPPER_STATE] = 1
+        needed[GRIPPER_STATE] = grippers(resolved)
     for name, length in needed.items():
         needed[name] = length or _length(resolved, model, name)
     return needed
@@ -394,7 +465,7 @@ def _robot_state(resolved: Resolved, model: InputSpec) -> dict[str, int]:
 def _length(resolved: Resolved, model: InputSpec, name: str) -> int:
     """How many values a robot's state has, from all that is known of it."""
     if name == GRIPPER_STATE:
-        return 1
+        return grippers(resolved)
     spec = resolved.spec
     if name == JOINT_STATE:
         if resolved.joints is not None:
@@ -407,7 +478,7 @@ def _length(resolved: Resolved, model: InputSpec, name: str) -> int:
         if ordered:
             return max(ordered) + 1
     for key, parts in spec.state.items():
-        counts = [values_of(part) for part in parts]
+        counts = [values_of(part, grippers(resolved)) for part in parts]
         if key in model.state and counts.count(None) == 1 and parts[counts.index(None)].of == name:
             return model.state[key] - sum(count for count in counts if count is not None)
     taken = [
@@ -420,14 +491,14 @@ def _length(resolved: Resolved, model: InputSpec, name: str) -> int:
     )
 
 
-def robot_file_problems(resolved: Resolved, gripper_m: tuple[float, float] | None) -> list[str]:
-    """What a robot file contradicts. `gripper_m`: its closed and open widths; None: it has no gripper."""
-    if gripper_m is None or not _speaks_of_gripper(resolved.spec):
+def robot_file_problems(resolved: Resolved, grippers_m: Sequence[tuple[float, float]]) -> list[str]:
+    """What a robot file contradicts. `grippers_m`: closed and open width of each of its grippers."""
+    if not grippers_m or not _speaks_of_gripper(resolved.spec):
         return []
-    mine = (resolved.closed_m, resolved.open_m)
-    if max(abs(one - other) for one, other in zip(mine, gripper_m, strict=True)) < 1e-4:
+    mine = list(zip(resolved.closed_m, resolved.open_m, strict=True))
+    if len(mine) == len(grippers_m) and np.abs(np.array(mine) - np.array(grippers_m)).max() < 1e-4:
         return []
-    shown = [f"{low:g} to {high:g} m" for low, high in (mine, gripper_m)]
+    shown = [", ".join(f"{low:g} to {high:g} m" for low, high in ranges) for ranges in (mine, grippers_m)]
     return [f"the adapter's gripper opens {shown[0]}, the robot's {shown[1]}; name the robot file in `robot`"]
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from rosa_contract.config.adapter import Adapter
-from rosa_contract.config.robot import ChainSpec, GripperSpec, load_robot
+from rosa_contract.config.body.chain import ChainSpec
+from rosa_contract.config.robot import GripperSpec, load_robot
 from rosa_contract.config.strict import Reader, read_yaml
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.kinematics.arm import Arm
@@ -21,13 +22,27 @@ SOURCE = "adapter"
 
 
 @dataclass(frozen=True)
+class ArmChain:
+    """One arm of the robot: which of the joints are its own, from 0, and its links."""
+
+    name: str  # empty: the robot's only one
+    first: int
+    last: int  # excluded
+    chain: ChainSpec
+
+    @property
+    def joints(self) -> slice:
+        return slice(self.first, self.last)
+
+
+@dataclass(frozen=True)
 class Resolved:
     """Everything that an adapter needs, in plain values: `to_data` and `from_data` carry it to a worker."""
 
     spec: Adapter
-    closed_m: float = GripperSpec.min_m
-    open_m: float = GripperSpec.max_m
-    chain: ChainSpec | None = None
+    closed_m: tuple[float, ...] = (GripperSpec.min_m,)  # of each gripper
+    open_m: tuple[float, ...] = (GripperSpec.max_m,)
+    arms: tuple[ArmChain, ...] = ()  # empty: not known
     min_rad: tuple[float, ...] = ()  # of the robot file; empty without one
     max_rad: tuple[float, ...] = ()
     names: tuple[str, ...] = field(default=())  # of the joints
@@ -38,8 +53,15 @@ class Resolved:
         return len(self.min_rad) or None
 
     @property
-    def arm(self) -> Arm | None:
-        return None if self.chain is None else Arm(self.chain, self.min_rad, self.max_rad)
+    def arm_names(self) -> list[str]:
+        return [one.name for one in self.arms]
+
+    def kinematics(self) -> dict[str, tuple[slice, Arm]]:
+        """Of each arm its joints and its kinematics."""
+        return {
+            one.name: (one.joints, Arm(one.chain, self.min_rad[one.joints], self.max_rad[one.joints]))
+            for one in self.arms
+        }
 
     def to_data(self) -> dict[str, Any]:
         """As JSON has it: mappings, lists, texts and numbers."""
@@ -87,12 +109,16 @@ def resolve(spec: Adapter) -> Resolved:
             words = f"{spec.robot}: {first}" + (" ..." if len(error.problems) > 1 else "")
             raise ConfigError(SOURCE, [ConfigProblem("robot", error.problems[0].cause, words)]) from None
         limits = robot.limits
-        gripper = robot.gripper if robot.gripper.exists else GripperSpec()
+        grippers = list(robot.grippers.values()) or [GripperSpec()]
         resolved = Resolved(
             spec,
-            gripper.min_m,
-            gripper.max_m,
-            robot.chain,
+            tuple(one.min_m for one in grippers),
+            tuple(one.max_m for one in grippers),
+            tuple(
+                ArmChain(limb.name, limb.joints.start, limb.joints.stop, limb.chain)
+                for limb in robot.limbs
+                if limb.chain is not None
+            ),
             limits.position_min_rad,
             limits.position_max_rad,
             robot.joints,
@@ -100,8 +126,8 @@ def resolve(spec: Adapter) -> Resolved:
     closed_m, open_m = spec.gripper_closed_m, spec.gripper_open_m
     return dataclasses.replace(
         resolved,
-        closed_m=resolved.closed_m if closed_m is None else closed_m,
-        open_m=resolved.open_m if open_m is None else open_m,
+        closed_m=resolved.closed_m if closed_m is None else (closed_m,) * len(resolved.closed_m),
+        open_m=resolved.open_m if open_m is None else (open_m,) * len(resolved.open_m),
     )
 
 

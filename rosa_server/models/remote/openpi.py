@@ -79,25 +79,7 @@ class OpenpiRemoteBackend:
 
     def _answer(self, one: ModelInput) -> ModelOutput:
         until_s = time.monotonic() + left_s([one], self._timeout_s)
-        told: dict[str, Any] = {**one.images, **one.state}
-        if self._prompt_key:
-            told[self._prompt_key] = one.prompt
-        frame = pack(told, Dialect.OPENPI)
-        fresh = self._connection is None
-        if fresh:
-            self._connect(until_s - time.monotonic())
-        one.cancellation.when(self._interrupt)
-        try:
-            answer = self._asked(frame, until_s)
-        except ConnectionError:
-            if fresh or one.cancellation.cancelled or time.monotonic() >= until_s:
-                raise ServerError(f"{self._url}: it closed the connection") from None
-            # It has been started anew since the last call.
-            self._connect(until_s - time.monotonic())
-            try:
-                answer = self._asked(frame, until_s)
-            except ConnectionError as error:
-                raise ServerError(f"{self._url}: it closed the connection") from error
+        answer = self._exchanged(one, pack(self._told(one), Dialect.OPENPI), until_s)
         if isinstance(answer, str):
             self._disconnect()  # it closes after an error
             raise ServerError(f"{self._url}: {last_line(answer)}")
@@ -106,7 +88,36 @@ class OpenpiRemoteBackend:
         except WireError as error:
             self._disconnect()
             raise ServerError(f"{self._url}: {error}") from error
-        return ModelOutput(arrays=arrays_of(content, self._url))
+        return ModelOutput(arrays=self._arrays(content))
+
+    def _told(self, one: ModelInput) -> dict[str, Any]:
+        """What the server is given."""
+        told: dict[str, Any] = {**one.images, **one.state}
+        if self._prompt_key:
+            told[self._prompt_key] = one.prompt
+        return told
+
+    def _arrays(self, content: Any) -> dict[str, Any]:
+        """The arrays of an answer. Raises `ServerError`."""
+        return arrays_of(content, self._url)
+
+    def _exchanged(self, one: ModelInput, frame: bytes, until_s: float) -> str | bytes:
+        """The answer to one frame, on a connection that is there or is made anew. Raises as `infer`."""
+        fresh = self._connection is None
+        if fresh:
+            self._connect(until_s - time.monotonic())
+        one.cancellation.when(self._interrupt)
+        try:
+            return self._asked(frame, until_s)
+        except ConnectionError:
+            if fresh or one.cancellation.cancelled or time.monotonic() >= until_s:
+                raise ServerError(f"{self._url}: it closed the connection") from None
+            # It has been started anew since the last call.
+            self._connect(until_s - time.monotonic())
+            try:
+                return self._asked(frame, until_s)
+            except ConnectionError as error:
+                raise ServerError(f"{self._url}: it closed the connection") from error
 
     def _asked(self, frame: bytes, until_s: float) -> str | bytes:
         """The answer to one frame. Raises `ConnectionError` when the connection has ended, and `TimeoutError`."""

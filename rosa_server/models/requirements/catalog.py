@@ -49,4 +49,7 @@ CATALOG: Mapping[str, Entry] = {
     ),
     "vla": Entry("the shipped model that sees, speaks and acts", ("torch", "safetensors")),
     "vllm": Entry("plans and verdicts of a vLLM server that runs already", (), also="`url`"),
+    "vllm_omni_remote": Entry(
+        "a policy server of vLLM-Omni that runs already", ("websockets",), "remote", "`url`"
+    ),
 }

@@ -16,6 +16,7 @@ from rosa_server.models.horizon import choose
 Refusal = tuple[str, str]  # (one of `messages.CAUSES`, reason)
 Answer = m.Output | Refusal
 Outcome = bytes | Refusal  # an encoded output, or why there is none
+JOINTS = "joint_position"
 MAX_WORDS = 500
 MAX_TRACE = 8000  # characters; the innermost frames come last
 CANCELLED: Refusal = ("cancelled", "nobody waits for it any more")
@@ -31,7 +32,7 @@ def finished(asked: ModelInput, output: ModelOutput, inpaints: bool) -> Answer:
         if asked.overlap is not None and "actions" in arrays:
             frozen = asked.overlap.frozen
             if not inpaints:
-                arrays = joined(arrays, asked.overlap)
+                arrays = joined(arrays, asked.overlap, _grippers(asked, arrays["actions"].shape[-1]))
         plain = m.Output(arrays, output.verdict, output.text)
         if asked.horizon is None:
             return plain
@@ -39,6 +40,12 @@ def finished(asked: ModelInput, output: ModelOutput, inpaints: bool) -> Answer:
         return replace(plain, horizon=chosen.steps, horizon_reason=chosen.reason[:MAX_REASON_CHARS])
     except Exception as error:  # of a policy or an output that may be anybody's
         return failure(error, asked)
+
+
+def _grippers(asked: ModelInput, columns: int) -> int:
+    """How many of an answer's columns are grippers': those after the joints that the robot told."""
+    joints = asked.state.get(JOINTS)
+    return 1 if joints is None else min(max(columns - joints.size, 0), columns)
 
 
 def encoded(answer: Answer) -> Outcome:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from rosa_client.drivers.arms import ArmState, Array, Scene
 from rosa_client.motion.arm_orders import Command
 from rosa_contract.config.robot import RobotSpec
@@ -22,10 +24,10 @@ class MujocoArm:
 
     def read(self) -> ArmState:
         world = self._world
-        return ArmState(world.joint_position, world.joint_velocity, world.gripper_width)
+        return ArmState(world.joint_position, world.joint_velocity, np.array([world.gripper_width]))
 
     def track(self, command: Command) -> None:
-        self._world.step(command.q_rad, command.gripper_m, command.within_s)
+        self._world.step(command.q_rad, float(command.gripper_m[0]), command.within_s)
 
     def idle(self, period_s: float) -> None:
         self._world.stay(period_s)

@@ -252,3 +252,19 @@ def test_the_backend_for_such_servers_is_a_client_too(served: Served) -> None:
         hurried.infer([ModelInput("system1", prompt, wrong, told)])
     backend.close()
     hurried.close()
+
+
+def test_the_backend_for_vllm_omni_speaks_with_the_same_door(served: Served) -> None:
+    """Its path, its `reset`, its sessions and its bare arrays, as this frontend has them."""
+    backend = registry.create("vllm_omni_remote", url=f"ws://127.0.0.1:{served[1]['openpi']}")
+    backend.load()
+    told = observation()
+    images, prompt = {"observation/image": told.pop("observation/image")}, told.pop("prompt")
+    for robot in ("a", "b", "a"):
+        (output,) = backend.infer([ModelInput("system1", prompt, images, told, robot)])
+        assert output.arrays["actions"][0] == pytest.approx([*JOINTS_DEG, GRIPPER], rel=1e-4)
+    wrong = {"observation/image": np.zeros((16, 16), np.uint8)}
+    with pytest.raises(RuntimeError, match="wrong_value: observation/image"):
+        backend.infer([ModelInput("system1", prompt, wrong, told, "a")])
+    assert len(backend.infer([ModelInput("system1", prompt, images, told, "a")])) == 1, "it connects again"
+    backend.close()

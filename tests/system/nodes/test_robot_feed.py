@@ -60,7 +60,7 @@ class Stage:
         )
         orders.publish(ArmCommand(kind=ArmCommand.PLAY, epoch=1, seq=1, chunk=chunk))
         self.until(lambda: feed.view.path_m is not None)
-        return feed.view.path_m[0]
+        return feed.view.path_m[0, 0]
 
     def close(self) -> None:
         self._executor.shutdown()
@@ -85,7 +85,7 @@ def tool_of(spec: RobotSpec) -> Any:
 def test_each_robot_is_drawn_with_its_own_chain(stage: Stage) -> None:
     kept = [stage.tell("short", shape_text(PANDA)), stage.tell("long", shape_text(LONG))]
     feeds = {name: RobotFeed(stage.panel, f"/{name}", drawn=True) for name in ("short", "long")}
-    stage.until(lambda: all(feed.zone is not None for feed in feeds.values()))
+    stage.until(lambda: all(feed.zones for feed in feeds.values()))
     assert np.allclose(stage.play("short", feeds["short"]), tool_of(PANDA), atol=1e-6)
     assert np.allclose(stage.play("long", feeds["long"]), tool_of(LONG), atol=1e-6)
     assert not np.allclose(tool_of(PANDA), tool_of(LONG), atol=0.1)
@@ -105,4 +105,4 @@ def test_a_robot_that_tells_nonsense_is_not_drawn_and_said_so(
         return "odd cannot be drawn: /odd/robot_shape" in said
 
     stage.until(heard)
-    assert feed.zone is None and kept is not None
+    assert not feed.zones and kept is not None

@@ -108,7 +108,7 @@ def test_a_move_names_joints_and_keeps_or_opens_the_gripper(bench: Bench, pose: 
     order = bench.next("arm_command")
     assert (order.kind, order.seq) == (ArmCommand.MOVE_TO, 1)
     assert list(order.joint_target_rad) == list(ROBOT.pose(pose))
-    opens = order.gripper_width_m == ROBOT.gripper.max_m
+    opens = order.gripper_width_m == math.inf
     assert opens if gripper == OPEN else math.isnan(order.gripper_width_m)
 
 

@@ -87,15 +87,15 @@ def test_joint_states_of_other_names_are_answered_with_the_names_that_came(
 
 
 def test_how_far_a_gripper_without_finger_joints_is_open_is_unknown(bench: Bench) -> None:
-    assert bench.sensors.gripper_width_m() is None, "nothing was heard"
+    assert bench.sensors.gripper_widths_m() == (None,), "nothing was heard"
     bare = bench.joint_state()
     bare.name, bare.position = bare.name[:7], bare.position[:7]
     bench.until(lambda: "joint_state" in bench.sensors.stamps(), lambda: bench.joints.publish(bare))
-    assert bench.sensors.gripper_width_m() is None
+    assert bench.sensors.gripper_widths_m() == (None,)
     assert bench.sensors.newest()[0]["gripper_width"].shape == (1,)
     whole = bench.joint_state()
-    bench.until(lambda: bench.sensors.gripper_width_m() is not None, lambda: bench.joints.publish(whole))
-    assert bench.sensors.gripper_width_m() == pytest.approx(0.04)
+    bench.until(lambda: bench.sensors.gripper_widths_m() != (None,), lambda: bench.joints.publish(whole))
+    assert bench.sensors.gripper_widths_m() == pytest.approx((0.04,))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

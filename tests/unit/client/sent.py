@@ -18,5 +18,10 @@ def sent(
     q = np.asarray(q_rad, dtype=np.float64)
     velocity = np.zeros_like(q) if before_rad is None else (q - np.asarray(before_rad)) / within_s
     return Command(
-        q, velocity, q + 0.05 * velocity, 0.1 if before_rad is not None else 0.0, gripper_m, within_s
+        q,
+        velocity,
+        q + 0.05 * velocity,
+        0.1 if before_rad is not None else 0.0,
+        np.array([gripper_m]),
+        within_s,
     )

@@ -12,6 +12,7 @@ from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms.franka import FrankaArm
 from rosa_client.drivers.arms.franka_ports import NETWORK, REAL_TIME, FciError
 from rosa_client.drivers.arms.franka_rules import IDLE, REFLEX, USER_STOPPED
+from rosa_contract.config.robot import WITHOUT_GRIPPER
 from tests.unit.client.drivers.scripted_franka import SPEC, Q, ScriptedArm, ScriptedHand
 from tests.unit.client.sent import sent
 
@@ -215,8 +216,10 @@ def test_a_lost_hand_is_a_fault_and_connected_again(arm: FrankaArm, hand: Script
 
 
 def test_an_arm_without_a_hand_is_always_as_wide_as_asked(fci: ScriptedArm) -> None:
-    made = FrankaArm(replace(SPEC, arm={"address": "arm", "gripper": {"kind": "none"}}), 0, fci)
+    made = FrankaArm(
+        replace(SPEC, gripper=WITHOUT_GRIPPER, arm={"address": "arm", "gripper": {"kind": "none"}}), 0, fci
+    )
     made.connect("/fr3")
     made.track(sent(Q, 0.03, 0.01))
-    assert made.read().gripper_m == 0.03
+    assert made.read().gripper_m.size == 0
     made.close()

@@ -49,8 +49,8 @@ def link() -> FrankaLink:
 
 def test_a_measurement_is_handed_on_with_its_age(link: FrankaLink) -> None:
     link.hear(1.0, heard(robot_s=1.0))
-    state = link.state(1.25, 0.03, "")
-    assert (state.gripper_m, state.age_s, state.fault) == (0.03, 0.25, "")
+    state = link.state(1.25, np.array([0.03]), "")
+    assert (state.gripper_m.tolist(), state.age_s, state.fault) == ([0.03], 0.25, "")
     assert state.q_rad.tolist() == Q.tolist()
     assert state.effort_nm is not None and state.effort_nm.tolist() == [1.0] * 7
 

@@ -46,7 +46,7 @@ def test_joints_are_found_by_name_whatever_their_order_and_company() -> None:
     made.hear_joints(0.1, 0.1, names, [0.01, 0.02, *range(7)], [0, 0, *range(7)], [math.nan] * 9)
     state = made.state(0.1, "")
     assert state.q_rad.tolist() == state.velocity_rad_s.tolist() == [6, 5, 4, 3, 2, 1, 0]
-    assert state.gripper_m == pytest.approx(0.03)
+    assert state.gripper_m == pytest.approx([0.03])
     assert state.effort_nm is None, "unknown effort is none, not zero"
 
 
@@ -57,7 +57,7 @@ def test_effort_is_kept_where_it_is_known() -> None:
 def test_one_finger_stands_for_both() -> None:
     made = link()
     made.hear_joints(0.0, 0.0, FINGERS[:1], [0.02], [], [])
-    assert made.width_m == pytest.approx(0.04)
+    assert made.grippers[0].width_m == pytest.approx(0.04)
     assert made.fault(0.0) == "", "a message with fingers only is no fault"
 
 
@@ -69,7 +69,7 @@ def test_a_knuckle_that_turns_to_close_tells_the_width() -> None:
     )
     for position, width_m in ((0.0, 0.085), (0.8, 0.0), (0.2, 0.06375)):
         made.hear_joints(0.0, 0.0, ["knuckle"], [position], [], [])
-        assert made.width_m == pytest.approx(width_m)
+        assert made.grippers[0].width_m == pytest.approx(width_m)
 
 
 def test_a_width_that_cannot_be_is_a_fault_that_names_the_settings() -> None:
@@ -80,11 +80,11 @@ def test_a_width_that_cannot_be_is_a_fault_that_names_the_settings() -> None:
         "/ur",
         0.0,
     )
-    assert "no position of knuckle on /joint_states" in made.unheard_fingers()
+    assert "no position of knuckle on /joint_states" in made.grippers[0].unheard()
     for position, is_fault in ((0.0, False), (0.8, True), (0.087, False), (-0.002, False), (-0.8, True)):
         made.hear_joints(0.0, 0.0, ["knuckle"], [position], [], [])
         assert bool(made.gripper_fault(0.0)) is is_fault, position
-    assert made.unheard_fingers() == ""
+    assert made.grippers[0].unheard() == ""
     assert made.gripper_fault(0.0) == (
         "knuckle tells a gripper that is open by -0.800 m, expected 0..0.085: see open_position, closed_position and"
         " joint_... in arm.gripper"
@@ -99,19 +99,19 @@ def test_an_arm_without_a_gripper_reads_no_fingers_and_misses_none() -> None:
         0.0,
     )
     made.hear_joints(0.0, 0.0, [*SPEC.joints, *FINGERS], [*Q, 0.02, 0.02], [], [])
-    assert made.state(0.0, "").gripper_m == 0.0
-    assert made.unheard_fingers() == made.gripper_fault(5.0) == ""
+    assert made.state(0.0, "").gripper_m.size == 0
+    assert made.gripper_fault(5.0) == "" and made.grippers == ()
 
 
 def test_a_gripper_without_its_action_server_is_a_fault_before_the_first_grasp() -> None:
     made = link()
-    made.hear_gripper(1.0, "nobody serves it")
+    made.grippers[0].hear_action(1.0, "nobody serves it")
     assert made.gripper_fault(1.0) == "", "a server that is starting, or invisible for a moment, is none"
-    made.hear_gripper(2.1, "nobody serves it")
+    made.grippers[0].hear_action(2.1, "nobody serves it")
     assert made.gripper_fault(2.1) == "nobody serves it"
-    made.hear_gripper(2.2, "")
+    made.grippers[0].hear_action(2.2, "")
     assert made.gripper_fault(2.2) == ""
-    made.hear_gripper(3.0, "nobody serves it")
+    made.grippers[0].hear_action(3.0, "nobody serves it")
     assert made.gripper_fault(3.0) == ""
     assert made.gripper_fault(4.3) == "nobody serves it"
 
@@ -262,7 +262,7 @@ def test_an_arm_recovers_in_the_documented_order(
 def test_other_finger_joints_can_be_named() -> None:
     made = link(replace(SETTINGS, gripper=GripperActions(joints=("jaw",))))
     made.hear_joints(0.0, 0.0, ["jaw"], [0.05], [], [])
-    assert made.width_m == 0.05
+    assert made.grippers[0].width_m == 0.05
 
 
 def test_a_setpoint_is_one_point_or_is_passed_at_speed_with_a_stop_behind_it() -> None:

@@ -21,7 +21,7 @@ def test_a_wrong_measurement_is_told_with_its_source_as_it_is_known_by_now() -> 
 
     def look(now_s: float, q_rad: np.ndarray, source: str) -> str:
         samples = (Sample(q_rad, now_s, now_s),)
-        state = ArmState(q_rad, np.zeros(7), np.zeros(7), 0.0, samples=samples, source=source)
+        state = ArmState(q_rad, np.zeros(7), np.zeros(1), samples=samples, source=source)
         fault = watch.look(now_s, state, None)[1]
         return "" if fault is None else fault.reason
 

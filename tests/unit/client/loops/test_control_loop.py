@@ -142,7 +142,10 @@ def test_a_driver_may_be_named_by_module_and_class() -> None:
     for name, says in (
         ("tests.unit.client.loops.test_control_loop:Leg", "expected module:Class"),
         ("no_such_package:Arm", "needs a package that is not installed"),
-        ("panda", "there are echo, franka, mujoco, mujoco_sort_parts, ros2_control, and module:Class"),
+        (
+            "panda",
+            "there are echo, franka, mujoco, mujoco_body, mujoco_sort_parts, ros2_control, and module:Class",
+        ),
     ):
         with pytest.raises(DriverError, match=says):
             create_arm(name, SPEC, 0)

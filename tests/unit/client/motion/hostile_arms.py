@@ -292,7 +292,7 @@ class OwnDriver(HostileArm):
             self._command_rad = command.q_rad
 
     def read(self) -> ArmState:
-        return ArmState(self._measured, np.zeros(7), 0.04, self.fault)
+        return ArmState(self._measured, np.zeros(7), np.array([0.04]), self.fault)
 
     def _desired(self) -> Array:
         return self._command_rad

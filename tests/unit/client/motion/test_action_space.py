@@ -22,7 +22,7 @@ from rosa_contract.config.robot import WITHOUT_GRIPPER, RobotSpec, load_robot
 from rosa_contract.config.spaces import SPACES
 from rosa_contract.kinematics.arm import Arm
 from rosa_contract.kinematics.joining import blended
-from rosa_contract.kinematics.rotations import matrix, written
+from rosa_contract.rotations import matrix, written
 from rosa_contract.wire.messages import Output
 from rosa_contract.wire.overlap import Overlap
 
@@ -40,7 +40,7 @@ def answer(space: str, rows: Any, **more: Any) -> Output:
     return Output({space: np.asarray(rows, np.float32), "step_s": np.array([STEP_S], np.float32)} | more)
 
 
-def joints(space: str, rows: Any, robot: RobotSpec = PANDA, told_m: float | None = None) -> Array:
+def joints(space: str, rows: Any, robot: RobotSpec = PANDA, told_m: tuple[float, ...] | None = None) -> Array:
     """The chunk `(rows, 8)`, checked as the runtime does it."""
     made = ActionSpaces(robot).in_joints(answer(space, rows), SEEN, told_m, 0.4)
     chunk, step_s = check_chunk(made, MotionLimits.of(robot), 0.4)
@@ -108,10 +108,12 @@ def test_steps_along_the_tool_s_axes_follow_it_as_it_turns() -> None:
 def test_the_gripper_is_a_share_of_its_own_opening_or_keeps_what_it_was_told() -> None:
     rows = np.column_stack([turned(0, 0.0), [0.0, 0.25, 1.0, 7.0]])
     assert joints("joint_delta", rows)[:, 7] == pytest.approx([0.0, 0.02, 0.08, 0.08])
-    assert joints("joint_delta", turned(0, 0.0), told_m=0.01)[:, 7] == pytest.approx(0.01)
+    assert joints("joint_delta", turned(0, 0.0), told_m=(0.01,))[:, 7] == pytest.approx(0.01)
     assert joints("joint_delta", turned(0, 0.0))[:, 7] == pytest.approx(0.03), "as it was seen"
     bare = replace(PANDA, gripper=WITHOUT_GRIPPER)
-    assert (joints("joint_delta", turned(0, 0.1), bare)[:, 7] == 0.0).all()
+    seen = {"joint_position": SEEN["joint_position"]}
+    made = ActionSpaces(bare).in_joints(answer("joint_delta", turned(0, 0.1)), seen, None, 0.4)
+    assert check_chunk(made, MotionLimits.of(bare), 0.4)[0].shape == (4, 7)
     assert refused("joint_delta", rows, bare).cause == "wrong_shape"
 
 
@@ -202,13 +204,13 @@ def test_an_arm_without_links_takes_joint_spaces_only() -> None:
 def test_what_a_robot_resolves_joins_what_it_plays() -> None:
     plays = Overlap(np.tile(np.append(HOME + 0.02, 0.08), (6, 1)).astype(np.float32), 2, STEP_S)
     spaces = ActionSpaces(PANDA)
-    made = spaces.in_joints(answer("joint_delta", turned(0, 0.1, 8)), SEEN, 0.05, 0.4, plays)
-    alone = spaces.in_joints(answer("joint_delta", turned(0, 0.1, 8)), SEEN, 0.05, 0.4)
+    made = spaces.in_joints(answer("joint_delta", turned(0, 0.1, 8)), SEEN, (0.05,), 0.4, plays)
+    alone = spaces.in_joints(answer("joint_delta", turned(0, 0.1, 8)), SEEN, (0.05,), 0.4)
     assert made.arrays["actions"] == pytest.approx(blended(alone.arrays["actions"], plays))
     assert made.arrays["actions"][:2] == pytest.approx(plays.actions[:2])
     other = replace(plays, step_s=0.1)
     with pytest.raises(BadChunk, match=r"overlap: expected steps of 0\.05 s"):
-        spaces.in_joints(answer("joint_delta", turned(0, 0.1, 8)), SEEN, 0.05, 0.4, other)
+        spaces.in_joints(answer("joint_delta", turned(0, 0.1, 8)), SEEN, (0.05,), 0.4, other)
 
 
 # -- every limit holds, whatever is answered --

@@ -16,7 +16,8 @@ from rosa_client.motion.following import LEAD_S
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.refusal import Refusal
 from rosa_client.motion.setpoint_filter import SetpointFilter
-from rosa_contract.config.robot import ChainSpec, GripperSpec, JointLimits, WorkspaceSpec, load_robot
+from rosa_contract.config.body.chain import ChainSpec
+from rosa_contract.config.robot import GripperSpec, JointLimits, Limb, WorkspaceSpec, load_robot
 from tests.unit.client.refusals import because
 
 SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
@@ -134,9 +135,18 @@ def test_an_arm_that_was_pushed_out_of_its_box_may_come_in_and_never_goes_farthe
 
 PLANAR = MotionLimits(
     JointLimits((-3.0, -3.0), (3.0, 3.0), (2.0, 2.0), (10.0, 10.0), (500.0, 500.0)),
-    GripperSpec(),
-    ChainSpec((0.0, 0.5, 0.5), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),  # two links of half a metre in a plane
-    WorkspaceSpec((-1.0, -1.0, -1.0), (0.95, 1.0, 1.0)),
+    [GripperSpec()],
+    [
+        Limb(
+            "",
+            slice(0, 2),
+            ChainSpec(
+                (0.0, 0.5, 0.5), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+            ),  # two links of half a metre in a plane
+            WorkspaceSpec((-1.0, -1.0, -1.0), (0.95, 1.0, 1.0)),
+            GripperSpec(),
+        )
+    ],
 )
 RIGHT, FOLDED, LEFT = (-0.9, 0.0), (0.0, 2.2), (0.9, 0.0)
 

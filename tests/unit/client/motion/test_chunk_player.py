@@ -16,7 +16,7 @@ from tests.unit.client.refusals import because
 
 RATE_HZ = 100.0
 LIMITS = JointLimits((-2.0, -2.0), (2.0, 2.0), (2.0, 2.0), (10.0, 10.0), (500.0, 500.0))
-MOTION = MotionLimits(LIMITS, GripperSpec(0.0, 0.08))
+MOTION = MotionLimits(LIMITS, [GripperSpec(0.0, 0.08)])
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def run(player: ChunkPlayer, begin_s: float, seconds: float) -> np.ndarray:
     for i in range(round(seconds * RATE_HZ)):
         player.alive(begin_s + i / RATE_HZ, player.last)
         setpoint = player.update(begin_s + i / RATE_HZ)
-        rows.append([*setpoint.q_rad, setpoint.gripper_m])
+        rows.append([*setpoint.q_rad, *setpoint.gripper_m])
     return np.array(rows)
 
 

@@ -50,9 +50,7 @@ def test_the_elbow_may_not_leave_either(limits: MotionLimits) -> None:
 def test_the_way_to_a_target_counts_not_only_the_target(limits: MotionLimits) -> None:
     """From one side to the other past the front edge: both ends are inside, the middle of the arc is not."""
     left, right = rows((0.55, 0.5, 0.1)), rows((0.55, -0.5, 0.1))
-    narrow = MotionLimits(
-        SPEC.limits, SPEC.gripper, SPEC.chain, WorkspaceSpec((-0.3, -0.55, 0.0), (0.65, 0.55, 0.9))
-    )
+    narrow = MotionLimits.of(replace(SPEC, workspace=WorkspaceSpec((-0.3, -0.55, 0.0), (0.65, 0.55, 0.9))))
     assert narrow.refusal(left, "target") is None
     assert narrow.refusal(right, "target") is None
     said = because("workspace", narrow.refusal(right, "target", left[0, :7]))
@@ -98,7 +96,7 @@ def test_core_and_arm_refuse_the_same_chunk_with_the_same_tolerance(limits: Moti
 def test_an_arm_without_a_gripper_is_answered_with_its_joints_only() -> None:
     bare = MotionLimits.of(replace(SPEC, gripper=WITHOUT_GRIPPER))
     actions, _ = check_chunk(Output(arrays={"actions": np.array([HOME, HOME])}), bare, 0.4)
-    assert actions.tolist() == [[*HOME, 0.0]] * 2, "whoever plays it gets a width that nobody reads"
+    assert actions.tolist() == [list(HOME)] * 2
     with pytest.raises(
         BadChunk, match=r"expected \(1..1024, 7\), got \(1, 8\): the joints, no gripper"
     ) as bad:

@@ -31,7 +31,7 @@ def guard() -> SetpointGuard:
 
 
 def at(q_rad: np.ndarray, rest_rad: np.ndarray | None = None) -> Setpoint:
-    return Setpoint(q_rad, 0.04, q_rad if rest_rad is None else rest_rad, 0.2)
+    return Setpoint(q_rad, np.array([0.04]), q_rad if rest_rad is None else rest_rad, 0.2)
 
 
 def joint(number: int, by_rad: float) -> np.ndarray:
@@ -60,8 +60,8 @@ DOWN = HOME + np.array([0, 0.9, 0, 0, 0, 0, 0])  # into the table
         (at(joint(1, 0.03)), "setpoint_velocity"),
         (at(joint(1, 0.01)), "setpoint_acceleration"),
         (at(HOME, DOWN), "setpoint_workspace"),
-        (replace(at(HOME), gripper_m=0.2), "setpoint_gripper"),
-        (replace(at(HOME), gripper_m=float("nan")), "setpoint_gripper"),
+        (replace(at(HOME), gripper_m=np.array([0.2])), "setpoint_gripper"),
+        (replace(at(HOME), gripper_m=np.array([np.nan])), "setpoint_gripper"),
         (replace(at(joint(1, 0.5)), within_s=2.0), ""),
         (replace(at(joint(1, 0.5)), within_s=0.3), "setpoint_velocity"),
         (replace(at(joint(1, 0.001)), within_s=0.012), "setpoint_acceleration"),
@@ -112,7 +112,7 @@ def test_an_arm_that_begins_beyond_a_limit_may_come_in_and_not_go_out() -> None:
 def test_whatever_the_filter_makes_of_targets_passes(
     shifts: list[tuple[float, ...]], scales: list[float]
 ) -> None:
-    limits = MotionLimits(SPEC.limits, SPEC.gripper)  # the workspace is the player's to keep
+    limits = MotionLimits(SPEC.limits, [SPEC.gripper])  # the workspace is the player's to keep
     guard, path = SetpointGuard(limits, RATE_HZ), SetpointFilter(SPEC.limits, RATE_HZ)
     guard.begin(HOME)
     path.reset(HOME)
@@ -120,4 +120,4 @@ def test_whatever_the_filter_makes_of_targets_passes(
         path.scale = scales[number % len(scales)]
         for _ in range(20):
             q_rad = path.step(HOME + np.array(shift))
-            assert cause(guard.check(Setpoint(q_rad, 0.04, path.goes_to, path.stop_s))) == ""
+            assert cause(guard.check(Setpoint(q_rad, np.array([0.04]), path.goes_to, path.stop_s))) == ""

@@ -73,7 +73,7 @@ def test_everything_of_a_robot_turns_and_shifts_with_its_base() -> None:
     base = Base(1.0, 2.0, 0.1, math.pi / 2)
     assert base.place((1.0, 0.0, 0.5)) == pytest.approx((1.0, 3.0, 0.6))
     view = robot()
-    for here, there in zip(scene(view, HERE, 100.1, ZONE), scene(view, base, 100.1, ZONE), strict=True):
+    for here, there in zip(scene(view, HERE, 100.1, [ZONE]), scene(view, base, 100.1, [ZONE]), strict=True):
         for point, moved in zip(
             here.points or [here.position], there.points or [there.position], strict=True
         ):
@@ -81,7 +81,7 @@ def test_everything_of_a_robot_turns_and_shifts_with_its_base() -> None:
 
 
 def test_the_zone_is_the_twelve_edges_of_its_box() -> None:
-    (zone,) = [shape for shape in scene(robot(), HERE, 100.1, ZONE) if shape.group.endswith("/zone")]
+    (zone,) = [shape for shape in scene(robot(), HERE, 100.1, [ZONE]) if shape.group.endswith("/zone")]
     edges = {frozenset(pair) for pair in zip(zone.points[::2], zone.points[1::2], strict=True)}
     corners = {point for edge in edges for point in edge}
     assert (len(edges), len(corners)) == (12, 8)
@@ -93,13 +93,13 @@ def test_no_two_shapes_have_one_name() -> None:
     view = waiting()
     view.hear_status(100.0, status("executing", component("system1"), component("monitor")))
     view.hear_decision(100.0, decision("stop_and_resend", "slo_missed"))
-    shapes = scene(view, HERE, 100.1, ZONE)
+    shapes = scene(view, HERE, 100.1, [ZONE])
     assert len({(shape.group, shape.number) for shape in shapes}) == len(shapes)
 
 
 def test_a_silent_robot_says_so_and_its_path_is_gone() -> None:
     view = robot(100.0)
-    view.path_m = np.zeros((3, 3))
+    view.path_m = np.zeros((1, 3, 3))
     assert any(shape.kind == LINE_STRIP for shape in scene(view, HERE, 100.1))
     later = scene(view, HERE, 105.0)
     assert not any(shape.kind == LINE_STRIP for shape in later)
@@ -153,7 +153,7 @@ def test_messages_keep_the_rules_of_rviz() -> None:
         assert control.markers
         assert all(part.header.frame_id == "" for part in control.markers), "placed relative to the board"
     assert all(entry.id > 0 and entry.parent_id == 0 for entry in one.menu_entries)
-    drawn = [marker(shape, "world") for shape in scene(waiting(), HERE, 100.1, ZONE)]
+    drawn = [marker(shape, "world") for shape in scene(waiting(), HERE, 100.1, [ZONE])]
     assert all(m.lifetime.sec > 0 for m in drawn), "a panel that dies leaves nothing behind"
     assert all(m.color.a > 0 and m.pose.orientation.w == 1.0 for m in drawn)
 

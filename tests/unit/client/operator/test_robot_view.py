@@ -97,9 +97,9 @@ def test_the_path_of_a_chunk_is_that_of_the_tool() -> None:
     assert SPEC.chain is not None
     chain, view = Chain(SPEC.chain), robot()
     joints = np.linspace(SPEC.home_rad, SPEC.safe_rad, 16)
-    view.hear_chunk(100.0, chunk(np.c_[joints, np.full(16, 0.08)]), chain)
+    view.hear_chunk(100.0, chunk(np.c_[joints, np.full(16, 0.08)]), [(slice(0, 7), chain)])
     assert view.path_m is not None
-    assert view.path_m == pytest.approx(np.array([chain.tool(q) for q in joints]))
+    assert view.path_m == pytest.approx(np.array([[chain.tool(q) for q in joints]]))
     view.hear_arm(100.5, arm(state=1))
     assert view.path_m is not None, "it plays"
     view.hear_arm(101.0, arm(state=0))
@@ -116,7 +116,7 @@ def test_a_chunk_that_makes_no_sense_has_no_path() -> None:
     nan[2, 3] = np.nan
     short = Message(names=["a", "gripper"], horizon=2, data=[0.0] * 4)
     for bad in (wrong, chunk(nan), short):
-        view.hear_chunk(100.0, bad, chain)
+        view.hear_chunk(100.0, bad, [(slice(0, 7), chain)])
         assert view.path_m is None
 
 

@@ -16,27 +16,32 @@ from rosa_contract.kinematics.chain import Chain
 ROBOTS = Path(__file__).parents[4] / "configs" / "robots"
 
 
-@pytest.mark.parametrize("file", ["panda.yaml", "fr3.yaml"])
+@pytest.mark.parametrize("file", ["panda.yaml", "fr3.yaml", "so101.yaml", "bimanual_ur5e.yaml"])
 def test_a_shape_is_read_as_it_was_told(file: str) -> None:
     spec = load_robot(ROBOTS / file)
-    chain, zone = read_shape(shape_text(spec), "told")
-    assert spec.chain is not None and spec.workspace is not None and chain is not None
-    assert np.array_equal(chain.tool(spec.home_rad), Chain(spec.chain).tool(spec.home_rad))
-    assert zone == (spec.workspace.min_m, spec.workspace.max_m)
+    drawn = read_shape(shape_text(spec), "told")
+    for arm, limb in zip(drawn, spec.limbs, strict=True):
+        assert limb.chain is not None and limb.workspace is not None and arm.chain is not None
+        home = np.array(spec.home_rad)[arm.joints]
+        assert np.array_equal(arm.chain.tool(home), Chain(limb.chain).tool(home))
+        assert arm.zone == (limb.workspace.min_m, limb.workspace.max_m)
 
 
 def test_a_robot_without_link_lengths_has_no_path_and_no_zone() -> None:
     spec = replace(load_robot(ROBOTS / "panda.yaml"), chain=None, workspace=None)
-    assert read_shape(shape_text(spec), "told") == (None, None)
+    (arm,) = read_shape(shape_text(spec), "told")
+    assert (arm.chain, arm.zone) == (None, None)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "chain: {a_m: [0, 0], d_m: [0], alpha_rad: [0, 0]}",
-        "chain: {a_m: [], d_m: [], alpha_rad: []}",
-        "chain: {a_m: [.nan, 0], d_m: [0, 0], alpha_rad: [0, 0]}",
-        "workspace: {min_m: [0, 0], max_m: [1, 1]}",
+        "arms: [{joints: 1, chain: {a_m: [0, 0], d_m: [0], alpha_rad: [0, 0]}}]",
+        "arms: [{joints: 1000000000, chain: {}}]",
+        "arms: [{joints: 2, chain: {a_m: [0, 0], d_m: [0, 0], alpha_rad: [0, 0]}}]",
+        "arms: [{joints: 1, chain: {a_m: [], d_m: [], alpha_rad: []}}]",
+        "arms: [{joints: 1, chain: {a_m: [.nan, 0], d_m: [0, 0], alpha_rad: [0, 0]}}]",
+        "arms: [{joints: 1, workspace: {min_m: [0, 0], max_m: [1, 1]}}]",
         "legs: 4",
         "- 1",
         "{",

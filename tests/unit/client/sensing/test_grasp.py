@@ -7,7 +7,7 @@ import pytest
 
 from rosa_client.runtime.commands import OPEN, Hold, MoveTo, Play
 from rosa_client.sensing.grasp import Grasp
-from rosa_contract.config.robot import WITHOUT_GRIPPER, GripperSpec
+from rosa_contract.config.robot import GripperSpec
 
 PANDA = GripperSpec(0.0, 0.08)
 
@@ -23,52 +23,63 @@ def closing(step_s: float = 0.1) -> Play:
     ("measured_m", "held"), [(0.04, True), (0.0215, False), (0.003, False), (0.075, True), (0.079, True)]
 )
 def test_a_cube_keeps_the_fingers_apart(measured_m: float, held: bool) -> None:
-    grasp = Grasp(PANDA)
+    grasp = Grasp([PANDA])
     grasp.order(closing(), 0.0)
     grasp.order(Hold(2), 0.4)
-    assert grasp.holds(measured_m, 1.0) is held
+    assert grasp.holds([measured_m], 1.0) is held
 
 
 def test_only_what_was_played_was_told() -> None:
-    grasp = Grasp(PANDA)
+    grasp = Grasp([PANDA])
     grasp.order(closing(), 0.0)
     grasp.order(Hold(2), 0.15)
-    assert not grasp.holds(0.04, 1.0), "the chunk was stopped before it closed the fingers"
+    assert not grasp.holds([0.04], 1.0), "the chunk was stopped before it closed the fingers"
 
 
 def test_a_slowed_arm_is_behind() -> None:
-    grasp = Grasp(PANDA, velocity_scale=0.5)
+    grasp = Grasp([PANDA], velocity_scale=0.5)
     grasp.order(closing(), 0.0)
-    assert grasp.commanded_m(0.4) == 0.08
-    assert grasp.commanded_m(0.7) == 0.02
+    assert grasp.commanded_m(0.4) == (0.08,)
+    assert grasp.commanded_m(0.7) == (0.02,)
 
 
 def test_a_move_keeps_or_opens() -> None:
-    grasp = Grasp(PANDA)
+    grasp = Grasp([PANDA])
     grasp.order(closing(), 0.0)
     grasp.order(MoveTo(2, "safe"), 1.0)
-    assert grasp.holds(0.04, 2.0)
+    assert grasp.holds([0.04], 2.0)
     grasp.order(MoveTo(3, "home", OPEN), 2.0)
-    assert not grasp.holds(0.04, 3.0)
+    assert not grasp.holds([0.04], 3.0)
 
 
 def test_something_as_wide_as_the_gripper_is_held_by_fingers_that_were_told_to_close() -> None:
-    grasp = Grasp(PANDA)
+    grasp = Grasp([PANDA])
     grasp.order(Play(1, np.array([[0.0, 0.0, 0.05]]), 0.1, 0.1, 1), 0.0)
-    assert grasp.holds(0.075, 1.0)
+    assert grasp.holds([0.075], 1.0)
 
 
 def test_what_nobody_knows_counts_as_held() -> None:
-    assert Grasp(PANDA).holds(0.04, 0.0), "what were they told?"
-    assert not Grasp(PANDA).holds(0.08, 0.0), "wide open"
-    assert Grasp(PANDA).holds(None, 0.0), "how far apart are they?"
-    opened = Grasp(PANDA)
+    assert Grasp([PANDA]).holds([0.04], 0.0), "what were they told?"
+    assert not Grasp([PANDA]).holds([0.08], 0.0), "wide open"
+    assert Grasp([PANDA]).holds([None], 0.0), "how far apart are they?"
+    opened = Grasp([PANDA])
     opened.order(MoveTo(1, "home", OPEN), 0.0)
-    assert opened.holds(None, 1.0), "told to open, but nobody knows whether they did"
+    assert opened.holds([None], 1.0), "told to open, but nobody knows whether they did"
 
 
 def test_a_robot_without_a_gripper_holds_nothing() -> None:
     """Otherwise each retry would go down to put down what it does not hold."""
-    grasp = Grasp(WITHOUT_GRIPPER)
+    grasp = Grasp([])
     grasp.order(MoveTo(1, "home", OPEN), 0.0)
-    assert not grasp.holds(None, 0.1)
+    assert not grasp.holds([], 0.1)
+
+
+def test_of_several_grippers_any_may_hold_something() -> None:
+    grasp = Grasp([PANDA, GripperSpec(0.0, 0.04)])
+    grasp.order(Play(1, np.array([[0.0, 0.0, 0.08, 0.0]]), 0.1, 0.1, 1), 0.0)
+    assert grasp.commanded_m(1.0) == (0.08, 0.0)
+    assert not grasp.holds([0.08, 0.002], 1.0)
+    assert grasp.holds([0.08, 0.02], 1.0)
+    assert grasp.holds([None, 0.002], 1.0), "how far apart are they?"
+    grasp.order(MoveTo(2, "home", OPEN), 1.0)
+    assert not grasp.holds([0.08, 0.04], 2.0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rosa_contract.config.adapter import ROTATIONS
 from rosa_contract.config.robot import load_robot
 from rosa_contract.kinematics.arm import Arm, UnreachableError
-from rosa_contract.kinematics.rotations import SIZES, matrix, written
+from rosa_contract.rotations import SIZES, matrix, written
 
 PANDA = load_robot("configs/robots/panda.yaml")
 assert PANDA.chain is not None

@@ -8,7 +8,8 @@ import mujoco
 import numpy as np
 import pytest
 
-from rosa_contract.config.robot import ChainSpec, load_robot
+from rosa_contract.config.body.chain import ChainSpec
+from rosa_contract.config.robot import load_robot
 from rosa_contract.kinematics.chain import Chain
 from rosa_sim.cell.world import World
 

@@ -131,4 +131,4 @@ def test_a_worker_is_told_the_whole_adapter_with_paths_that_start_at_the_file(
     assert adapter is not None and adapter.robot == str(tmp_path / "arm.yaml")
     resolved = from_data(told.adapter)
     assert resolved == resolve(adapter)
-    assert resolved.names == load_robot(PANDA).joints and resolved.open_m == 0.08
+    assert resolved.names == load_robot(PANDA).joints and resolved.open_m == (0.08,)

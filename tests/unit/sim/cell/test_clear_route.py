@@ -48,7 +48,7 @@ class Route:
         for _ in range(round(seconds * 100)):
             self.player.alive(self.now_s, self.player.last)
             setpoint = self.player.update(self.now_s)
-            self.world.step(setpoint.q_rad, setpoint.gripper_m, 0.01)
+            self.world.step(setpoint.q_rad, float(setpoint.gripper_m[0]), 0.01)
             self.now_s += 0.01
             for name, force in touched(self.world).items():
                 self.forces_n[name] = max(self.forces_n.get(name, 0.0), force)

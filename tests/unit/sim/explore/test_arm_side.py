@@ -62,7 +62,9 @@ def resets_at_a_fault(player: ChunkPlayer, now_s: float, q_rad: Any, fault: Refu
 def lets_all_pass(guard: ExploredGuard, setpoint: Setpoint) -> Command:
     """Checks nothing."""
     still = np.zeros_like(setpoint.q_rad)
-    guard.passed = Command(setpoint.q_rad, still, setpoint.q_rad, 0.0, 0.04, setpoint.within_s or 0.01)
+    guard.passed = Command(
+        setpoint.q_rad, still, setpoint.q_rad, 0.0, setpoint.gripper_m, setpoint.within_s or 0.01
+    )
     return guard.passed
 
 

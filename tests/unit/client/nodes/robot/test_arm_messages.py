@@ -27,7 +27,7 @@ def play(names: tuple[str, ...], rows: list[list[float]]) -> ArmCommand:
 def test_an_arm_without_a_gripper_takes_chunks_of_joints_only() -> None:
     order = to_order(play(BARE.action_names, [[0.5] * 7, [0.25] * 7]), BARE)
     assert isinstance(order, Play)
-    assert np.asarray(order.actions).tolist() == [[*[0.5] * 7, 0.0], [*[0.25] * 7, 0.0]]
+    assert np.asarray(order.actions).tolist() == [[0.5] * 7, [0.25] * 7]
     refused = to_order(play(PANDA.action_names, [[0.5] * 8]), BARE)
     assert isinstance(refused, Unreadable) and "'gripper'" in refused.why
 
@@ -40,8 +40,18 @@ def test_an_arm_with_a_gripper_takes_no_chunk_that_leaves_it_out() -> None:
 
 @pytest.mark.parametrize(("spec", "fingers"), [(PANDA, [0.02, 0.02]), (BARE, [])])
 def test_finger_joints_are_published_only_where_there_are_fingers(spec, fingers: list[float]) -> None:
-    state = ArmState(np.arange(7.0), np.zeros(7), sum(fingers), effort_nm=np.ones(7))
+    widths = np.array([sum(fingers)] if fingers else [])
+    state = ArmState(np.arange(7.0), np.zeros(7), widths, effort_nm=np.ones(7))
     message = joint_state([*spec.joints, *spec.finger_joints], state, Time(sec=1))
     assert list(message.name) == [*spec.joints, *spec.finger_joints]
     assert list(message.position) == [*range(7), *fingers]
     assert len(message.velocity) == len(message.effort) == len(message.name)
+
+
+def test_each_gripper_has_fingers_of_its_own() -> None:
+    pair = load_robot(Path(__file__).parents[5] / "configs" / "robots" / "bimanual_ur5e.yaml")
+    state = ArmState(np.zeros(12), np.zeros(12), np.array([0.04, 0.02]))
+    message = joint_state([*pair.joints, *pair.finger_joints], state, Time(sec=1))
+    widths = dict(zip(message.name, message.position, strict=True))
+    assert widths["bimanual_ur5e_left_finger_joint1"] == widths["bimanual_ur5e_left_finger_joint2"] == 0.02
+    assert widths["bimanual_ur5e_right_finger_joint2"] == 0.01

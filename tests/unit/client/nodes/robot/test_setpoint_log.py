@@ -9,9 +9,9 @@ from rosa_client.nodes.robot.setpoint_log import trajectory
 
 def test_each_setpoint_has_its_time_after_the_first() -> None:
     sent = [
-        (7.0, np.array([0.1, 0.2]), 0.04),
-        (7.01, np.array([0.3, 0.4]), 0.05),
-        (8.5, np.array([0.5, 0.6]), 0.06),
+        (7.0, np.array([0.1, 0.2]), np.array([0.04])),
+        (7.01, np.array([0.3, 0.4]), np.array([0.05])),
+        (8.5, np.array([0.5, 0.6]), np.array([0.06])),
     ]
     message = trajectory(["a", "b", "gripper"], sent)
     assert list(message.joint_names) == ["a", "b", "gripper"]
@@ -25,5 +25,5 @@ def test_each_setpoint_has_its_time_after_the_first() -> None:
 
 
 def test_a_robot_without_a_gripper_has_joints_only() -> None:
-    message = trajectory(["a", "b"], [(7.0, np.array([0.1, 0.2]), 0.0)])
+    message = trajectory(["a", "b"], [(7.0, np.array([0.1, 0.2]), np.zeros(0))])
     assert list(message.points[0].positions) == [0.1, 0.2]

@@ -19,7 +19,7 @@ from rosa_contract.config.robot import load_robot
 from rosa_contract.config.strict import Reader
 from rosa_contract.errors import ConfigError
 from rosa_contract.kinematics.arm import UnreachableError
-from rosa_contract.kinematics.rotations import matrix
+from rosa_contract.rotations import matrix
 from rosa_contract.wire.messages import Output
 from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.adapters import behind
