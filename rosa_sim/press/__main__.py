@@ -1,8 +1,10 @@
-"""`python -m rosa_sim.press`: so many buttons, and how it went."""
+"""`python -m rosa_sim.press`: so many buttons, and how it went; with --ros through the robot's nodes and a server."""
 
 from __future__ import annotations
 
 import argparse
+import tempfile
+from pathlib import Path
 
 from rosa_sim.press.episode import episode, shipped_task
 from rosa_sim.press.scene import PressScene
@@ -13,10 +15,18 @@ def main() -> None:
     parser.add_argument(
         "--buttons", type=int, default=10, help="how many, each at another place (default: 10)"
     )
+    parser.add_argument("--ros", action="store_true", help="server, worker and ROS 2 nodes as processes")
     arguments = parser.parse_args()
+    if arguments.ros:
+        through_nodes(arguments.buttons)
+    else:
+        in_one_process(arguments.buttons)
+
+
+def in_one_process(buttons: int) -> None:
     task, robot, backend = shipped_task()
     pressed = 0
-    for seed in range(arguments.buttons):
+    for seed in range(buttons):
         scene = PressScene(robot, seed)
         try:
             went = episode(task, robot, backend, scene)
@@ -28,7 +38,19 @@ def main() -> None:
         print(
             f"button {seed} at ({x:.2f}, {y:.2f}) m: {words} after {went.task_s:.1f} s, {went.rounds} rounds"
         )
-    print(f"{pressed} of {arguments.buttons} pressed; answered in {', '.join(sorted(went.spaces))}")
+    print(f"{pressed} of {buttons} pressed; answered in {', '.join(sorted(went.spaces))}")
+
+
+def through_nodes(buttons: int) -> None:
+    from rosa_sim.press.nodes import pressed_through_nodes
+
+    pressed = 0
+    for seed in range(buttons):
+        with tempfile.TemporaryDirectory() as folder:
+            went = pressed_through_nodes(seed, Path(folder))
+        pressed += went["outcome"] == "done"
+        print(f"button {seed}: {went['outcome']} after {went['rounds']} rounds: {went.get('reason', '')}")
+    print(f"{pressed} of {buttons} pressed through the nodes")
 
 
 if __name__ == "__main__":

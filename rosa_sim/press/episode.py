@@ -73,7 +73,7 @@ def episode(task: Task, robot: RobotSpec, backend: Backend, scene: PressScene) -
                 seen = _look(command, scene)
                 [output] = backend.infer([seen])
                 found.spaces |= output.arrays.keys() - {"step_s"}
-                response = Response(command.request_id, OK, output=Output(output.arrays))
+                response = Response(command.request_id, OK, output=Output(output.arrays, output.verdict))
                 waiting.append((now_s + LATENCY_S, response, seen))
             elif isinstance(command, Play):
                 found.rounds += 1

@@ -1,4 +1,5 @@
-"""A scripted expert as a model: it looks for the red button in the picture and answers steps of the tool, in mm."""
+"""A scripted expert as a model: it looks for the red button in the picture and answers steps of the tool, in mm. As a
+monitor it says whether the button has lit up."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rosa_contract.config.tasks import MONITOR
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput, check_batch
 from rosa_sim.press.scene import BUTTON_TOP_M, CAMERA_M, FOVY_DEG, camera_axes
 
@@ -34,7 +36,12 @@ class PressExpert:
 
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
         check_batch(self.input_spec, batch, self.max_batch)
-        return [ModelOutput({"steps": self._steps(one).astype(np.float32)}) for one in batch]
+        return [self._answer(one) for one in batch]
+
+    def _answer(self, one: ModelInput) -> ModelOutput:
+        if one.component == MONITOR:
+            return ModelOutput(verdict="done" if lit(one.images["scene"]) else "ongoing")
+        return ModelOutput({"steps": self._steps(one).astype(np.float32)})
 
     def _steps(self, one: ModelInput) -> Array:
         """`(ROWS, 6)`: mm and rad."""
@@ -54,13 +61,19 @@ class PressExpert:
         """There is nothing to free."""
 
 
+def lit(picture: NDArray[np.uint8]) -> bool:
+    """Whether the button shows green, as it does once it was pressed."""
+    red, green, blue = (picture[..., one].astype(np.int16) for one in range(3))
+    return int(((green > 90) & (green > 2 * red) & (green > 2 * blue)).sum()) >= MIN_PIXELS
+
+
 def seen_button(picture: NDArray[np.uint8]) -> Array | None:
     """Where the button stands `(2,)` m, from the middle of what is red `(HEIGHT, WIDTH, 3)`; None where little is."""
     red, green, blue = (picture[..., one].astype(np.int16) for one in range(3))
     rows, columns = np.nonzero((red > 90) & (red > 2 * green) & (red > 2 * blue))
     if len(rows) < MIN_PIXELS:
         return None
-    focal_px = HEIGHT / 2 / math.tan(math.radians(FOVY_DEG) / 2)
+    focal_px = HEIGHT / 2 / math.tan(math.radians(FOVY_DEG["front"]) / 2)
     u, v = columns.mean() + 0.5 - WIDTH / 2, rows.mean() + 0.5 - HEIGHT / 2
     ray = camera_axes() @ np.array([u / focal_px, -v / focal_px, -1.0])
     place: Array = CAMERA_M + ray * (BUTTON_TOP_M * 0.75 - CAMERA_M[2]) / ray[2]

@@ -18,7 +18,8 @@ Array = NDArray[np.float64]
 BUTTON_TOP_M, BUTTON_RADIUS_M, TRAVEL_M = 0.04, 0.03, 0.012
 PRESSED_M = 0.006  # pressed so far, it stays pressed
 X_M, Y_M = (0.35, 0.6), (-0.15, 0.3)  # where the button stands
-CAMERA_M, LOOKS_AT_M, FOVY_DEG = np.array([1.15, 0.1, 0.75]), np.array([0.47, 0.08, 0.03]), 45.0
+CAMERA_M, LOOKS_AT_M = np.array([1.15, 0.1, 0.75]), np.array([0.47, 0.08, 0.03])
+FOVY_DEG = {"front": 45.0, "wrist": 60.0}
 ROD_M = 0.008  # its radius
 
 
@@ -38,7 +39,7 @@ def mjcf(robot: RobotSpec, button_m: ArrayLike) -> str:
     rod = (
         f'<geom name="rod" type="capsule" size="{ROD_M}" fromto="0 0 0 0 0 {tip - ROD_M}" contype="1"'
         ' conaffinity="1" mass="0.05" rgba="0.2 0.2 0.25 1"/>'
-        '<camera name="wrist" pos="0.08 0 0" xyaxes="0 1 0 1 0 0" fovy="60"/>'
+        f'<camera name="wrist" pos="0.08 0 0" xyaxes="0 1 0 1 0 0" fovy="{FOVY_DEG["wrist"]}"/>'
     )
     axes = camera_axes()
     x, y = np.asarray(button_m, np.float64)
@@ -53,7 +54,7 @@ def mjcf(robot: RobotSpec, button_m: ArrayLike) -> str:
     <light pos="0.3 0 2" dir="0 0 -1" diffuse="0.8 0.8 0.8" ambient="0.3 0.3 0.3"/>
     <geom type="box" size="0.8 0.8 0.01" pos="0.3 0 -0.01" rgba="0.55 0.5 0.45 1"/>
     <camera name="front" pos="{numbers(CAMERA_M)}" xyaxes="{numbers(axes[:, 0])} {numbers(axes[:, 1])}"
-      fovy="{FOVY_DEG}"/>
+      fovy="{FOVY_DEG["front"]}"/>
     {links(robot, limb, rod)}
     <body name="button" pos="{x:.6g} {y:.6g} {BUTTON_TOP_M - half}">
       <joint name="button" type="slide" axis="0 0 1" range="{-TRAVEL_M} 0" limited="true" stiffness="300"
@@ -92,8 +93,34 @@ class PressScene:
             self._data.ctrl[:] = start + (self._told - start) * (number / steps) + ahead
             mujoco.mj_step(self._model, self._data)
         if not self.pressed and -self._data.joint("button").qpos[0] > PRESSED_M:
-            self.pressed = True
-            self._model.geom("cap").rgba[:] = (0.1, 0.8, 0.2, 1.0)  # it lights up
+            self._lights_up()
+
+    def stay(self, duration_s: float) -> None:
+        """Time passes at the last setpoint."""
+        self.step(self._told, duration_s)
+
+    def _lights_up(self) -> None:
+        self.pressed = True
+        self._model.geom("cap").rgba[:] = (0.1, 0.8, 0.2, 1.0)
+
+    @property
+    def qpos(self) -> Array:
+        """Its whole state: the positions of the model, then whether the button was pressed."""
+        return np.append(self._data.qpos, float(self.pressed))
+
+    def show(self, qpos: Array) -> None:
+        """Stand as `qpos` says, to be drawn. Raises `ValueError` for the state of another scene."""
+        if qpos.shape != (self._model.nq + 1,) or not np.isfinite(qpos).all():
+            raise ValueError(f"expected {self._model.nq + 1} finite numbers, got shape {qpos.shape}")
+        self._data.qpos[:] = qpos[:-1]
+        mujoco.mj_forward(self._model, self._data)
+        if qpos[-1] and not self.pressed:
+            self._lights_up()
+
+    @property
+    def joint_velocity(self) -> Array:
+        """`(dof,)` rad/s."""
+        return np.array(self._data.qvel[: self._dof])
 
     @property
     def joint_position(self) -> Array:
