@@ -125,7 +125,9 @@ def fit_act(root: Path, eyes_path: Path, folder: Path, head_steps: int, joint_st
 
         def looked(rows: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
             told = [augmented(frames.pictures[name][rows], rng) for name in PICTURES.values()]
-            return narrow(torch.cat(told)).unflatten(0, (len(told), len(rows))).transpose(0, 1)
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                maps = narrow(torch.cat(told).to(memory_format=torch.channels_last)).float()
+            return maps.unflatten(0, (len(told), len(rows))).transpose(0, 1)
 
         _train(
             policy, processors[0], frames, joint_steps, JOINT_RATE, list(narrow.parameters()), looked, keep
@@ -137,7 +139,7 @@ def look_at_all(narrow: NarrowResNet, frames: Frames) -> Tensor:
     """What the eyes see `(n, views, cameras, 128, 3, 3)`."""
     rng, count = np.random.default_rng(51), len(frames.state)
     seen = torch.empty((count, VIEWS, len(frames.pictures), WIDTHS[-1], 3, 3))
-    with torch.inference_mode():
+    with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
         for start in tqdm(range(0, count, 128), desc="look", unit="batch", mininterval=10.0):
             rows = slice(start, min(start + 128, count))
             for view in range(VIEWS):
@@ -169,7 +171,8 @@ def _train(policy, before, frames, steps, rate, eyes, maps_of, keep) -> None:  #
             }
         )
         batch |= {name: padded(maps[:, camera]) for camera, name in enumerate(frames.pictures)}
-        loss, _ = policy.forward(batch)
+        with torch.autocast("cpu", dtype=torch.bfloat16):  # half the time
+            loss, _ = policy.forward(batch)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_([one for group in groups for one in group["params"]], 1.0)
