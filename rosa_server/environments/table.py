@@ -41,8 +41,8 @@ ENVIRONMENTS: Mapping[str, Environment] = {
         ("jax==0.10.2", "safetensors==0.8.0"),
     ),
     "lerobot": Environment(
-        "policies of LeRobot 0.4.4, the newest for Python 3.10 and 3.11, SmolVLA among them, with its own PyTorch (8 GB):"
-        " backend lerobot",
+        "policies of LeRobot 0.4.4, the newest for Python 3.10 and 3.11, SmolVLA among them, with its own PyTorch"
+        " (8 GB): backend lerobot",
         ("lerobot[smolvla]==0.4.4",),
         ("pyzmq==27.3.0", "msgpack==1.2.4"),
     ),

@@ -6,7 +6,10 @@ nothing. Then everything together.
 
 from __future__ import annotations
 
+import json
 import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,9 +96,10 @@ def make_config() -> ACTConfig:
 
 def fit_act(root: Path, eyes_path: Path, folder: Path, head_steps: int, joint_steps: int) -> Path:
     """Train and write the checkpoint `folder`."""
+    began_s, used_s = time.monotonic(), time.process_time()
     frames = load_frames(root)
     eyes = Eyes()
-    load_eyes(eyes, eyes_path)
+    eyes_steps = load_eyes(eyes, eyes_path)
     narrow = eyes.backbone.eval()  # the statistics of its normalisation stay
     torch.manual_seed(1)
     policy = ACTPolicy(make_config())
@@ -108,6 +112,19 @@ def fit_act(root: Path, eyes_path: Path, folder: Path, head_steps: int, joint_st
         for one in (policy, *processors):
             one.save_pretrained(folder)
         policy.model.backbone = Given()
+        told = {
+            "frames": len(frames.state),
+            "eyes_steps": eyes_steps,
+            "steps": head_steps,
+            "joint_steps": joint_steps,
+        }
+        told |= {
+            "minutes": (time.monotonic() - began_s) / 60,
+            "core_minutes": (time.process_time() - used_s) / 60,
+        }
+        (folder / "training.json").write_text(
+            json.dumps({name: round(one, 1) for name, one in told.items()}) + "\n"
+        )
 
     if head_steps:
         seen = look_at_all(narrow, frames)
@@ -148,19 +165,30 @@ def look_at_all(narrow: NarrowResNet, frames: Frames) -> Tensor:
     return seen
 
 
-def _train(policy, before, frames, steps, rate, eyes, maps_of, keep) -> None:  # type: ignore[no-untyped-def]
+def _train(
+    policy: ACTPolicy,
+    before: Any,
+    frames: Frames,
+    steps: int,
+    rate: float,
+    eyes: list[nn.Parameter],
+    maps_of: Callable[[NDArray[np.int64], np.random.Generator], Tensor],
+    keep: Callable[[], None],
+) -> None:
+    """`before`: LeRobot's preprocessor. `eyes`: parameters that are trained besides the policy's.
+
+    `maps_of(rows, rng)`: what the eyes see of a batch, `(n, cameras, 128, 3, 3)`. `keep()` writes the checkpoint.
+    """
     rng = np.random.default_rng([52, steps])
-    groups = [{"params": list(policy.parameters()), "rate": rate}]
-    if eyes:
-        groups.append({"params": eyes, "rate": rate})
-    optimiser = torch.optim.AdamW(groups, lr=rate, weight_decay=policy.config.optimizer_weight_decay)
+    trained = [*policy.parameters(), *eyes]
+    optimiser = torch.optim.AdamW(trained, lr=rate, weight_decay=policy.config.optimizer_weight_decay)
     policy.train()
     shown = math.nan
     bar = tqdm(range(steps), desc="fit", unit="step", mininterval=10.0)
     for step in bar:
         share = min(1.0, (step + 1) / 100) * (0.5 * (1 + math.cos(math.pi * step / steps)) * 0.98 + 0.02)
         for group in optimiser.param_groups:
-            group["lr"] = group["rate"] * share
+            group["lr"] = rate * share
         rows = rng.integers(0, len(frames.state), BATCH)
         maps = maps_of(rows, rng)
         batch = before(
@@ -175,7 +203,7 @@ def _train(policy, before, frames, steps, rate, eyes, maps_of, keep) -> None:  #
             loss, _ = policy.forward(batch)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        nn.utils.clip_grad_norm_([one for group in groups for one in group["params"]], 1.0)
+        nn.utils.clip_grad_norm_(trained, 1.0)
         optimiser.step()
         shown = float(loss.detach()) if math.isnan(shown) else 0.98 * shown + 0.02 * float(loss.detach())
         if (step + 1) % 50 == 0:
