@@ -30,13 +30,14 @@ from rosa_sim.training.act.act_cell import ACTION, PICTURES, ROWS, STATE
 from rosa_sim.training.act.backbone import WIDTHS, Given, NarrowResNet, padded, widened
 from rosa_sim.training.act.eyes import Eyes, load_eyes
 from rosa_sim.training.act.pictures import augmented
-from rosa_sim.training.act.record import COMMANDED, RATE_HZ, REPO
+from rosa_sim.training.act.record import COMMANDED, REPO
 
 BATCH = 64
 HEAD_RATE, JOINT_RATE = 6e-4, 2e-4
 VIEWS = 3  # of a frame, each changed in its own way
 KEEP_EVERY = 500
 JITTER_M = 0.002  # of the state
+SLICE = 128
 Data = dict[str, NDArray[Any]]
 
 
@@ -52,23 +53,30 @@ class Frames:
 
 
 def load_frames(root: Path) -> Frames:
-    """Everything that LeRobot's dataset gives for ACT."""
-    times = [row / RATE_HZ for row in range(ROWS)]
-    dataset = LeRobotDataset(REPO, root=root, delta_timestamps={ACTION: times})
-    rows = [
-        dataset[index] for index in tqdm(range(len(dataset)), desc="load", unit="frame", mininterval=10.0)
-    ]
-    chunk = torch.stack([row[ACTION] for row in rows])
-    state = torch.stack([row[STATE] for row in rows])
+    """The dataset, with the chunk of each frame: where its episode ends, the last action is repeated, and padding."""
+    dataset = LeRobotDataset(REPO, root=root)
+    held, count = dataset.hf_dataset, len(dataset)
+    # By slices, and chunks as LeRobot's items have them: one item after another takes five times as long.
+    columns: dict[str, list[Tensor]] = {name: [] for name in (STATE, ACTION, COMMANDED, "episode_index")}
+    pictures: dict[str, list[NDArray[np.uint8]]] = {name: [] for name in PICTURES.values()}
+    for start in tqdm(range(0, count, SLICE), desc="load", unit=f"x{SLICE}", mininterval=10.0):
+        part = held[start : start + SLICE]
+        for name, found in columns.items():
+            found.append(torch.stack(part[name]))
+        for name, found in pictures.items():
+            found.append((torch.stack(part[name]) * 255).round().byte().permute(0, 2, 3, 1).numpy())
+    state, action, commanded, episode = (torch.cat(found) for found in columns.values())
+    index = torch.arange(count)[:, None] + torch.arange(ROWS)
+    last = torch.cat([(episode[1:] != episode[:-1]).nonzero()[:, 0], torch.tensor([count - 1])])
+    ends = last[torch.searchsorted(last, torch.arange(count))][:, None]
+    chunk = action[index.minimum(ends)]
     # A robot is asked where it rests. Frames of a moving one are made to be about the same: their first step also goes
     # the way by which the tool lags behind.
-    chunk[:, 0, :3] += torch.stack([row[COMMANDED] for row in rows]) - state[:, :3]
-    pictures = {
-        name: np.stack([(row[name] * 255).round().byte().permute(1, 2, 0).numpy() for row in rows])
-        for name in PICTURES.values()
-    }
+    chunk[:, 0, :3] += commanded - state[:, :3]
     stats = {**dataset.meta.stats, **dict.fromkeys(PICTURES.values(), IMAGENET_STATS)}
-    return Frames(pictures, state, chunk, torch.stack([row[f"{ACTION}_is_pad"] for row in rows]), stats)
+    return Frames(
+        {name: np.concatenate(found) for name, found in pictures.items()}, state, chunk, index > ends, stats
+    )
 
 
 def make_config() -> ACTConfig:
