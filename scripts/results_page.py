@@ -45,6 +45,7 @@ SLOW = {
     "kv_serving": "5 minutes",
     "lerobot_act": "20 minutes, after `make train-act`",
     "kv_sharing": "4 minutes",
+    "moved_state": "20 s",
     "policy": "3 minutes",
     "shared_prefixes": "10 s",
     "policy_limits": "7 minutes",

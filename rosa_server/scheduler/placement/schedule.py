@@ -22,6 +22,7 @@ MAX_FILE_BYTES = 64 << 20  # a schedule of 5,000 robots is about 1 MB
 # Why something is refused: the closed list of causes, with what each says. `docs/scheduler.md` repeats it.
 CAUSES = {
     "slo_unreachable": "a model is too slow for an SLO even under the lightest profiled load",
+    "no_batching": "no batching in a model's profile may be used",
     "rate_unreachable": "a round takes too long for min_action_rate_hz on any number of servers",
     "robot_exceeds_server": "one robot alone asks for more than one server serves within the SLO",
     "too_few_servers": "the cluster has fewer servers than needed",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, inf
+from math import ceil
 
 from rosa_server.scheduler.placement.schedule import Refusal
 from rosa_server.scheduler.placement.servers import fastest_rate_hz
@@ -34,7 +34,13 @@ def _need(catalog: Catalog, gpu_type: str, cls: TaskClass, need: Need) -> Refusa
     rate = need.rate_hz(cls.min_rate_hz)
     if capacity <= 0:
         choices = catalog.configurations(need.model, need.component)
-        best = min((c.latency_ms(statistic, 0.0) for c in choices), default=inf) + catalog.options.network_ms
+        if not choices:
+            words = (
+                f"{name}: no configuration in the profile of {need.model} on {gpu_type} may be used; profile it in"
+                " batches of fixed sizes, or allow others with --dynamic-batching"
+            )
+            return Refusal("no_batching", words)
+        best = min(c.latency_ms(statistic, 0.0) for c in choices) + catalog.options.network_ms
         words = (
             f"{name}: slo_ms {need.slo_ms:g} cannot be met: the {statistic} of {need.model} on {gpu_type} is"
             f" {best:.0f} ms even under the lightest profiled load; allow more than {ceil(best)} ms, or take a faster"

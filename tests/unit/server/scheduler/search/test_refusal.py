@@ -13,6 +13,7 @@ from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.profiles.profile import DYNAMIC
 from rosa_server.scheduler.search.min_servers import servers_needed
 from rosa_server.scheduler.search.relaxation import upper_bound
 from rosa_server.scheduler.search.solve import solve
@@ -182,3 +183,15 @@ def test_components_that_may_share_a_server_but_cannot_need_as_many_as_apart() -
     first = solve(problem.with_servers(2), library, sharing).reasons[0]
     assert first.cause == "too_few_servers"
     assert first.reason.startswith("3 servers would be enough"), first
+
+
+def test_a_profile_of_which_nothing_may_be_used_says_so() -> None:
+    """It was an OverflowError: the latency of nothing is infinite."""
+    profile = LIBRARY.get(GR00T, "NVIDIA H200")
+    dynamic = tuple(one for one in profile.configurations if one.batching == DYNAMIC)
+    assert dynamic
+    library = ProfileLibrary(profiles=[replace(profile, configurations=dynamic)])
+    problem = pool(8, TaskClass("kit", 4, 0.2, (Need("system1", GR00T, 200.0, 1.0),)))
+    (only,) = solve(problem, library).reasons
+    assert only.cause == "no_batching" and "--dynamic-batching" in only.reason
+    assert solve(problem, library, Options(dynamic_batching=True)).feasible
