@@ -55,10 +55,13 @@ def make(version: str, python: str) -> Path:
         run([*pip, "-c", REQUIREMENTS / "constraints.txt", *packages], f"packages-{version}")
         # openpi's client declares far more than it needs.
         run([*pip, "--no-deps", "-c", REQUIREMENTS / "constraints.txt", "openpi-client"], f"peers-{version}")
-        # For its commands; the code that is tested is that of here.
-        run([*pip, "--no-deps", ROOT], f"rosa-{version}")
+        # For their commands; the code that is tested is that of here.
+        wheels = ROOT / ".cache" / "wheels"
+        run([sys.executable, ROOT / "scripts" / "release" / "wheels.py", "--folder", wheels], "wheels")
+        run([*pip, "--no-deps", *sorted(wheels.glob("*.whl"))], f"rosa-{version}")
 
-    key = digest(REQUIREMENTS / "constraints.txt", ROOT / "setup.py", " ".join(packages), python)
+    wheels = ROOT / "scripts" / "release" / "wheels.py"
+    key = digest(REQUIREMENTS / "constraints.txt", wheels, " ".join(packages), python)
     Steps(venv).step("packages", key, f"Python {version}: packages", install)
     return venv / "bin" / "python"
 

@@ -175,6 +175,7 @@ def robot_graph(given: Robot) -> list[NodeSpec]:
         "keys": given.keys,
         "task": given.task,
         "base": given.base,
+        "recording": given.record,
         "frame_prefix": "" if given.description == EXTERNAL else prefix_of(given.namespace),
     }
     namespace = "/" + given.namespace.strip("/")

@@ -82,7 +82,15 @@ class Body(Protocol):
 class RobotLoop:
     """Runs `core` at `period_s` until stopped; an answer of the server wakes it at once."""
 
-    def __init__(self, core: RobotRuntime, link: GatewayLink, body: Body, period_s: float = 0.01) -> None:
+    def __init__(
+        self,
+        core: RobotRuntime,
+        link: GatewayLink,
+        body: Body,
+        period_s: float = 0.01,
+        recording: str = "",
+    ) -> None:
+        """`recording`: where the robot is recorded, which its reports tell; empty: nowhere."""
         self.core = core
         self.link = link
         self.body = body
@@ -93,7 +101,7 @@ class RobotLoop:
         self._seen: tuple[int, Seen] | None = None  # the newest observation that was sent, by its number
         # The newest call of System 1, and the state that it was about.
         self._asked: tuple[int, Mapping[str, Array] | None] = -1, None
-        self._reporter = Reporter()
+        self._reporter = Reporter(recording)
         self._stopping = threading.Event()
         self._why = "", ""  # cause and reason of the stop
         self._thread = threading.Thread(target=self._run, name="rosa-loop", daemon=True)

@@ -39,7 +39,9 @@ WORKING = (State.INFERRING, State.EXECUTING)
 class Reporter:
     """Collects what happens until the next report."""
 
-    def __init__(self) -> None:
+    def __init__(self, recording: str = "") -> None:
+        """`recording`: where the robot is recorded, as MACHINE:PATH; empty: nowhere."""
+        self._recording = recording[-MAX_WORDS:]
         self._calls: deque[tuple[float, CallEnded]] = deque(maxlen=MAX_CALLS)
         self._decisions: deque[tuple[float, Decision]] = deque(maxlen=MAX_DECISIONS)
         self._audits: deque[tuple[float, Audit]] = deque(maxlen=MAX_AUDITS)
@@ -92,6 +94,7 @@ class Reporter:
                 for at_s, one in self._decisions
             ),
             audits=tuple(replace(one, age_ms=_age_ms(at_s, now_s)) for at_s, one in self._audits),
+            recording=self._recording,
         )
         for news in (self._calls, self._decisions, self._audits):
             news.clear()

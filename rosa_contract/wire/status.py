@@ -118,6 +118,9 @@ class Status:
         Several(Object(TakenDecision), MAX_DECISIONS), "of its core", ()
     )
     audits: Sequence[Audit] = declared(Several(Object(Audit), MAX_AUDITS), "of persons", ())
+    recording: str = declared(
+        WORDS, "where it is recorded, as MACHINE:PATH; empty: nowhere that it knows", ""
+    )
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,7 @@ class Robots:
             "running": False,
             "attempt": 0,
             "round": 0,
+            "recording": "",
             "alert": None,
         }
         if report is not None:
@@ -175,6 +176,7 @@ class Robots:
                 "running": report.running,
                 "attempt": report.attempt,
                 "round": report.round,
+                "recording": report.recording,
             }
             if report.alert is not None:
                 alert = report.alert

@@ -8,8 +8,10 @@ thread (`rosa_client/loops/loop.py`).
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from rcl_interfaces.msg import SetParametersResult
@@ -62,6 +64,7 @@ PARAMETERS = {
             "",
             "key folder of `rosa keys`, with server.key and this robot's secret; empty: no encryption",
         ),
+        ("recording", "", "file to which a recorder beside it writes, which its reports tell; empty: none"),
     )
 }
 FEEDBACK_EVERY_S = 0.2
@@ -154,7 +157,9 @@ class RuntimeNode(ManagedNode):
         self._body.begin()
         task = self._tasks[self._task_name]
         core = RobotRuntime(self._robot_id, task, self._robot, first_alert=first_alert(time.time()))
-        self._loop = RobotLoop(core, link, self._body, 1 / self._robot.control_rate_hz)
+        recorded = self._text("recording")
+        where = f"{socket.gethostname()}:{Path(recorded).resolve()}" if recorded else ""
+        self._loop = RobotLoop(core, link, self._body, 1 / self._robot.control_rate_hz, where)
         self._loop.start()
 
     def _change_task(self, name: str) -> None:

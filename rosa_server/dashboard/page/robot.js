@@ -45,7 +45,7 @@ export function drawRobot() {
     say(chip, "not connected");
     chip.dataset.tone = "silent";
     say(byId("robot-reason"), "No robot of this name is connected to this server.");
-    byId("robot-actions").hidden = true;
+    byId("robot-actions").hidden = byId("robot-recording").hidden = true;
     byId("robot-alert").replaceChildren();
     alertKey = "";
     return;
@@ -57,6 +57,8 @@ export function drawRobot() {
   byId("robot-actions").hidden = !row.reports;
   byId("robot-stop").hidden = row.stopped;
   byId("robot-release").hidden = !row.stopped;
+  byId("robot-recording").hidden = !row.recording;
+  say(byId("robot-recording").lastElementChild, row.recording);
   const key = row.alert ? `${row.alert.id} ${row.stopped}` : "";
   if (key !== alertKey) {
     alertKey = key;

@@ -50,7 +50,8 @@ class Scripted:
             if self.rgb is not None:
                 self._number += 1
                 self.robot.request(self._number, images={"front": encode_image(self.rgb, "rgb8")})
-            self.robot.send(m.Status(state, reason, True, 3, 1, False, (FACT,), alert, CALLS, NEWS, audits))
+            facts = ((FACT,), alert, CALLS, NEWS, audits, "cell-4:/data/run.mcap")
+            self.robot.send(m.Status(state, reason, True, 3, 1, False, *facts))
             if self.robot.socket.poll(100):
                 message = self.robot.receive()
                 if isinstance(message, m.Decide):
@@ -210,6 +211,7 @@ def test_what_a_robot_says_is_text_and_nothing_else(scene: Scene) -> None:
     page.run("location.hash = document.querySelector('.alert-robot').getAttribute('href')")
     page.until_text("#robot-name", EVIL)
     page.until_text("#robot-log", "no answer within 300 ms")
+    page.until_text("#robot-recording", "cell-4:/data/run.mcap")
     scene.evil.alert = None
     page.run("location.hash = '#/'")
     page.until_text("#alerts-panel", "Nobody waits for you")

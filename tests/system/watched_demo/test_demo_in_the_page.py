@@ -22,6 +22,16 @@ LONGEST_S = 240.0
 WHY = "I looked; the cell is clear"
 FAULT = "worker_nan"  # System 1 answers what no arm may play, until the fault is lifted
 
+# Of the row in the overview, which the robot's own view shows.
+RECORDED = """
+const [name] = arguments;
+const request = new XMLHttpRequest();
+request.open("GET", `api/robot?name=${name}`, false);
+request.setRequestHeader("Authorization", `Bearer ${sessionStorage.getItem("rosa-token")}`);
+request.send();
+return JSON.parse(request.responseText).row.recording;
+"""
+
 
 def decided(page: Browser) -> bool:
     """Answers the alert that is open, as a person does; False while there is none."""
@@ -83,12 +93,13 @@ def test_a_fault_of_the_demo_is_answered_in_the_page_and_the_demo_goes_on(tmp_pa
         try:
             browser.open(f"{address}#token={token}")
             until_s = time.monotonic() + LONGEST_S
-            answers = 0
+            answers, recorded = 0, ""
             while demo.poll() is None:
                 assert time.monotonic() < until_s, (tmp_path / "demo.log").read_text()[-4000:]
                 assert "cannot be read" not in browser.text("#banner")
                 if decided(browser):
                     answers += 1
+                    recorded = recorded or browser.run(RECORDED, NAMESPACE)
                     browser.until_text("#audit", WHY)
                 time.sleep(0.1)
             # 409: the robot had gone on before this decision came, and the page says so.
@@ -104,6 +115,8 @@ def test_a_fault_of_the_demo_is_answered_in_the_page_and_the_demo_goes_on(tmp_pa
                     demo.wait(30)
     account = (tmp_path / "demo.log").read_text()[-4000:]
     assert answers >= 1, account
+    [run] = (tmp_path / "runs").iterdir()
+    assert recorded.partition(":")[2] == str(run / "run.mcap"), "the page says where the robot is recorded"
     [summary] = (tmp_path / "runs").glob("*/summary.json")
     [episode] = json.loads(summary.read_text())["rows"]
     assert any("resume" in one and one.endswith("accepted") for one in episode["decisions"]), account

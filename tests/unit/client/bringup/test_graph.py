@@ -120,8 +120,9 @@ def test_a_fleet_is_every_robot_of_the_factory_file_with_its_task() -> None:
     assert (first.namespace, first.task, first.seed) == ("panda0", "pick_and_place", 5)
     assert (second.namespace, second.task, second.seed) == ("panda1", "pick_and_place_carefully", 6)
     assert second.record == "runs/x/run_panda1.mcap", "each has a recording of its own"
-    tasks = [node.parameters["task"] for node in robot_graph(second) if node.name == "runtime_node"]
-    assert tasks == ["pick_and_place_carefully"]
+    [runtime] = [node for node in robot_graph(second) if node.name == "runtime_node"]
+    assert runtime.parameters["task"] == "pick_and_place_carefully"
+    assert runtime.parameters["recording"] == second.record, "its reports tell where it is recorded"
     assert robots_of(given, Cell()) == [given]
 
 

@@ -18,7 +18,7 @@ class Told:
 
     def __init__(self, rate_hz: float = 1.0) -> None:
         self.stage = Stage()
-        self.reporter = Reporter()
+        self.reporter = Reporter("cell-4:/data/run.mcap")
         self.rate_hz = rate_hz
         self.reports: list[tuple[float, Status]] = []
         self._seen = 0
@@ -57,6 +57,16 @@ def test_a_robot_without_a_task_reports_as_often_as_it_was_asked_to(rate_hz: flo
     assert {(report.state, report.running, report.alert) for _, report in told.reports} == {
         ("idle", False, None)
     }
+
+
+def test_each_report_says_where_the_robot_is_recorded() -> None:
+    told = Told()
+    assert {report.recording for report in told.run(3.0)} == {"cell-4:/data/run.mcap"}
+    told.reporter = Reporter("cell-4:/" + "long/" * MAX_WORDS + "run.mcap")
+    [frame] = codec.encode(told.run(3.0)[-1])
+    report = codec.decode_robot(codec.read_robot_header([frame]), [frame])
+    assert isinstance(report, Status)
+    assert len(report.recording) == MAX_WORDS and report.recording.endswith("/run.mcap")
 
 
 def test_an_alert_is_reported_at_once_with_what_may_be_decided() -> None:
