@@ -55,7 +55,7 @@ class Stream(asyncio.StreamReaderProtocol):
         self._intake.release(UNREAD)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._intake.close()
+        self._intake.ended()
         super().connection_lost(error)
 
 

@@ -77,7 +77,7 @@ class Intake:
         if not self._why and self._next is None and not self._closed:
             self._next = self._loop.call_soon(self._step)
 
-    def close(self) -> None:
+    def ended(self) -> None:
         """The connection has ended; what was not fed is dropped."""
         self._closed = True
         self._unfed.clear()

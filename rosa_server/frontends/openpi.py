@@ -81,7 +81,7 @@ class OpenpiServer:
                 self.intake.release(UNREAD)
 
             def connection_lost(self, error: Exception | None) -> None:
-                self.intake.close()
+                self.intake.ended()
                 super().connection_lost(error)
                 outer._entrance.passed(self.remote_address)
                 outer._clients.leave(self)

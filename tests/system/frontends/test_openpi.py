@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from rosa_client import Robot
+from rosa_server.frontends.limits import MAX_PENDING
 from rosa_server.models import registry
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.remote.arrays import Dialect, pack, unpack
@@ -57,6 +59,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def wire(port: int, path: str = "/") -> ClientConnection:
     return connect(f"ws://127.0.0.1:{port}{path}", compression=None, max_size=None, open_timeout=PATIENCE_S)
+
+
+def connected(host: str, port: int) -> WebsocketClientPolicy:
+    """The client gives up after ten seconds, whatever keeps the machine busy."""
+    end_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return WebsocketClientPolicy(host, port)
+        except TimeoutError:
+            assert time.monotonic() < end_s
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -212,6 +224,25 @@ def test_keys(tmp_path: Path) -> None:
             client = WebsocketClientPolicy("127.0.0.1", ports["openpi"], secret)
             assert client.infer(observation())["actions"].shape == (3, 8)
             client._ws.close()
+
+
+def test_over_tls_a_client_is_answered_beside_a_crowd_that_never_ends_its_handshake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The certificate is of this test, for 127.0.0.1, and good for a hundred years."""
+    tls = Path(__file__).parent / "tls"
+    monkeypatch.setenv("SSL_CERT_FILE", str(tls / "certificate.pem"))
+    own = {"tls_certificate": str(tls / "certificate.pem"), "tls_key": str(tls / "key.pem")}
+    with with_frontends(tmp_path, openpi={**OPENPI, **own}) as (server, ports), ExitStack() as closing:
+        for number in range(MAX_PENDING + 10):
+            address = ("127.0.0.1", ports["openpi"])
+            one = socket.create_connection(address, PATIENCE_S, source_address=(f"127.0.1.{number + 1}", 0))
+            closing.enter_context(one)
+        client = connected("wss://127.0.0.1", ports["openpi"])
+        closing.callback(client._ws.close)
+        assert client.infer(observation())["actions"].shape == (3, 8)
+        refused = 'rosa_frontend_refused_total{cause="too_many_connections",frontend="openpi"}'
+        until(lambda: metrics(server).get(refused, 0) >= 10)
 
 
 def test_a_taken_port_is_said_at_the_start(tmp_path: Path) -> None:

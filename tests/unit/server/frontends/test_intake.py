@@ -19,7 +19,7 @@ class Transport:
     """Counts how often it was paused."""
 
     def __init__(self) -> None:
-        self.paused, self.aborted = False, False
+        self.paused = self.aborted = self.closed = False
 
     def pause_reading(self) -> None:
         assert not self.paused
@@ -31,6 +31,9 @@ class Transport:
 
     def abort(self) -> None:
         self.aborted = True
+
+    def close(self) -> None:
+        self.closed = True
 
 
 class Fed:
@@ -44,7 +47,7 @@ class Fed:
 
     def _flooded(self) -> None:
         self.floods += 1
-        self.intake.close()
+        self.intake.ended()
 
     def _take(self, piece: bytes) -> None:
         self.pieces.append(piece)
@@ -83,7 +86,7 @@ def test_nothing_is_fed_while_the_meter_says_wait() -> None:
         fed.intake.received(b"later")
         await turns()
         assert fed.pieces == [b"dear"] and fed.transport.paused
-        fed.intake.close()  # else the loop would go on waiting
+        fed.intake.ended()  # else the loop would go on waiting
         await turns()
         assert fed.pieces == [b"dear"]
 
@@ -143,7 +146,7 @@ def test_what_was_not_fed_when_the_connection_ends_is_dropped() -> None:
     async def story(fed: Fed) -> None:
         fed.piece_s = 1.1 * TURN_S
         fed.intake.received(MANY)
-        fed.intake.close()
+        fed.intake.ended()
         await turns()
         assert len(fed.pieces) == 1
 
@@ -153,6 +156,7 @@ def test_what_was_not_fed_when_the_connection_ends_is_dropped() -> None:
 def test_it_is_the_transport_for_everything_else() -> None:
     async def story(fed: Fed) -> None:
         fed.intake.abort()
-        assert fed.transport.aborted
+        fed.intake.close()
+        assert fed.transport.aborted and fed.transport.closed
 
     run(story)
