@@ -184,6 +184,10 @@ class RateControl:
                 next_s = min(next_s, free_s - line.lead_s)
         # A worker that is free before a call could come takes what is there by then: only one without any waits for it.
         batches = max(0, now - calls) + max(0.0, soon - max(0.0, reserved - now))
-        given = line.give(now_s, batches, size, min(limits, default=1))
+        runs = (lambda count: count) if one_by_one else self._profile.best_count
+        # Those that may be in larger batches than the others run with them all the same.
+        begun = min(limits, default=1)
+        left = ceil(reserved - 1e-9) * begun - calls
+        given = line.give(now_s, batches, size, begun, left, runs)
         again_s = min(max(next_s, now_s + LOOK_EVERY_S), line.next_free_s(now_s)) if line.asked else inf
         return given, again_s

@@ -171,11 +171,21 @@ class Permits:
         given_s = min((permit.given_s for permit in self._expected(now_s)), default=inf)
         return given_s + LEADS * self.lead_s
 
-    def give(self, now_s: float, batches: float, size: Callable[[float], int], begun: int = 1) -> list[Key]:
-        """Who may call now, for so many batches. `size`: the largest batch that a call with an SLO may be in.
+    def give(
+        self,
+        now_s: float,
+        batches: float,
+        size: Callable[[float], int],
+        begun: int = 1,
+        left: float = inf,
+        runs: Callable[[int], int] = lambda count: count,
+    ) -> list[Key]:
+        """Who may call now, for so many batches. `size`: the largest batch that a call with an SLO may be in. `runs`:
+        how many of so many calls one batch takes; the others stay in line, or they would wait for a whole batch.
 
         For each batch the first in line chooses, and those after it that may be in one as large come with it. Part of a
-        batch is left of one that others are in, so it is filled with those that may be in one of `begun` calls.
+        batch is left of one that others are in, so it is filled with those that may be in one of `begun` calls, up to
+        `left` of them.
         """
         found: list[Key] = []
         if isinf(batches):
@@ -183,14 +193,14 @@ class Permits:
                 found += self._granted(now_s, [entry], 1)
             return found
         whole = int(batches + TINY)
-        if (room := int((batches - whole) * begun + TINY)) > 0:
-            found += self._granted(now_s, self._take(room, begun, size), begun)
+        if (room := int(min(left, (batches - whole) * begun + TINY))) > 0:
+            found += self._granted(now_s, self._take(room, begun, size), begun, begun - room, runs)
         for _ in range(whole):
             first = self._pop()
             if first is None:
                 break
             limit = size(self._slo_s[first[2]])
-            found += self._granted(now_s, [first, *self._take(limit - 1, limit, size)], limit)
+            found += self._granted(now_s, [first, *self._take(limit - 1, limit, size)], limit, 0, runs)
         return found
 
     def _take(self, count: int, limit: int, size: Callable[[float], int]) -> list[Entry]:
@@ -202,7 +212,19 @@ class Permits:
             heappush(self._order, entry)
         return found
 
-    def _granted(self, now_s: float, group: list[Entry], limit: int) -> list[Key]:
+    def _granted(
+        self,
+        now_s: float,
+        group: list[Entry],
+        limit: int,
+        before: int = 0,
+        runs: Callable[[int], int] = lambda count: count,
+    ) -> list[Key]:
+        """`before`: calls that are in the batch already."""
+        kept = max(0, runs(before + len(group)) - before)
+        for entry in group[kept:]:
+            heappush(self._order, entry)
+        group = group[:kept]
         self._rank_s = max(now_s, min(self._rank_s, now_s + APART_S * len(self._given)) + APART_S)
         for turn, _, key in group:
             del self._turns[key]

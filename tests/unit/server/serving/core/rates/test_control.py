@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rosa_server.serving.core.queueing.ledger import Call
+from rosa_server.serving.core.queueing.queue import RequestQueue
 from rosa_server.serving.core.rates.control import MAX_PACE, RateControl
 from rosa_server.serving.core.rates.permits import MEMORY_S, Permits
+from rosa_server.serving.core.workers.worker_state import Batch, WorkerState
 from rosa_server.timing.batch_profile import BatchProfile
 from rosa_server.timing.margins import largest, together
 
@@ -149,6 +152,39 @@ def test_what_is_left_of_a_batch_is_filled_with_those_who_may_be_in_it() -> None
     robots(line, 0.13, 8, "l")
     assert permitted(line, 0.5, begun=8) == "llll"
     assert permitted(line, 1.0) == "ttt" + "l"
+
+
+def test_as_many_are_asked_as_one_batch_runs() -> None:
+    """Five were asked for one of 8, which takes so much longer than one of 4 that 4 of them ran: the fifth waited for a
+    whole batch, and was late."""
+    line, profile = Permits(), BatchProfile(PADDED, padded=True)
+    robots(line, 0.13, 5, "l")
+    size, runs = control().size, profile.best_count
+    assert len(line.give(0.0, 1.0, size, runs=runs)) == 4
+    assert line.give(0.0, 0.5, size, begun=8, runs=runs) == [], "4 are in it"
+    robots(line, 0.13, 6, "n")
+    assert len(line.give(0.0, 0.5, size, begun=8, runs=runs)) == 4, "now it is one of 8"
+    assert len(line.give(0.0, 1.0, size, runs=runs)) == 2, "three would be padded to four"
+
+
+def coming(number: int, arrived_s: float, slo_s: float) -> Call:
+    name = f"r{number}"
+    due_s = arrived_s + slo_s
+    return Call(number, name.encode(), name, "system1", "m", 1, arrived_s, due_s, (), arrived_s, slo_s=slo_s)
+
+
+def test_a_batch_that_is_full_takes_no_more_because_some_of_its_calls_may_be_in_a_larger_one() -> None:
+    """Two that have waited may be in one of 4, two new ones in one of 8: that counted as three quarters of a batch."""
+    rates, queue = control(), RequestQueue(64)
+    worker = WorkerState("w", "m", "g", "q", 16)
+    running = [coming(number, 0.0, 0.13) for number in range(4)]
+    worker.batches[1] = Batch(1, running, "q", 4, 0.076, 0.105, 1.0, 0)
+    for number, arrived_s in ((10, 0.06), (11, 0.06), (12, 0.1), (13, 0.1)):
+        queue.put(coming(number, arrived_s, 0.13))
+    robots(rates.line, 0.13, 2, "l")
+    assert rates.grant(0.1, queue, [worker])[0] == []
+    queue.remove(("r13", "system1"))
+    assert len(rates.grant(0.1, queue, [worker])[0]) == 1
 
 
 @pytest.mark.parametrize("turn", [1e9, inf])
