@@ -10,9 +10,10 @@ from math import sqrt
 from typing import Any
 
 from rosa_contract.config.factory import Factory
+from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.running.limit import limit_hz
 from rosa_sim.fleet.execute import execute
-from rosa_sim.fleet.limit import limit_hz
 from rosa_sim.fleet.measure import Outcome
 from rosa_sim.fleet.scenario import Loaded
 from rosa_sim.fleet.systems import System, fleet_of, system_of, without_limits
@@ -102,7 +103,7 @@ def compare(
     base = loaded.factory if scenario.body.operator_s is not None else without_limits(loaded.factory)
     for robots in scenario.robots:
         factory = fleet_of(base, robots, scenario.servers)
-        max_hz = limit_hz(factory, library)
+        max_hz = limit_hz(problem_from(factory), library)
         for name in scenario.systems:
             system = system_of(name, factory, library, scenario.service_variation)
 

@@ -30,6 +30,8 @@ CAUSES = {
     "lower_rates_fit": "the highest min_action_rate_hz that fit these servers",
     "fewer_robots_fit": "how many robots of each task these servers serve",
     "no_rates_fit": "these servers do not suffice at any action rate",
+    "none_serves": "a lower bound proves that no schedule and no way to serve robots would do",
+    "not_proved": "no schedule was found, but no lower bound says that there is none",
     "task_starved": "the schedule lets robots of a task never act",
     "servers_full": "servers needed for a component, by the load that one server carries",
     "rounds_too_long": "robots would wait too long to reach a rate, although servers are not full",

@@ -24,6 +24,11 @@ from rosa_contract.setting import setting
 
 SCHEMA = 1
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "p99_9")
+EVEN = "even"  # latency of calls that come one after the other, as phases and permits let them; from service times
+EVEN_SHARE, EVEN_SPARE = (
+    0.9,
+    1.15,
+)  # of a server's throughput that such calls may use; how much longer a few of them take
 STATIC = "static"  # the worker takes what waits, at most b, and runs a batch of b (padded): CUDA Graphs have one shape
 DYNAMIC = "dynamic"  # the worker takes what waits, at most b, and runs just that
 CONTINUOUS = "continuous"  # requests join and leave a running batch (vLLM)
@@ -95,9 +100,30 @@ class Configuration:
             for name in STATISTICS
         }
 
+    @cached_property
+    def _even(self) -> tuple[list[float], list[float]]:
+        """Rates and latencies where calls come evenly: of `n` at a time each takes as long as `n` that begin together.
+
+        Without service times nothing is known of that; it is the median then.
+        """
+        sizes = [one for one in self.service if one.size <= self.batch]
+        if self.batching != CONTINUOUS:
+            sizes = [one for one in sizes if one.size == self.batch]
+        rates: list[float] = []
+        values: list[float] = []
+        for one in sorted(sizes, key=lambda each: each.size):
+            rate_hz = min(1000 * EVEN_SHARE * one.size / one.ms, self._rates[-1])
+            if not rates or rate_hz > rates[-1]:
+                rates.append(rate_hz)
+                values.append(EVEN_SPARE * one.ms)
+        return (rates, values) if rates else (self._rates, self._curves["p50"])
+
+    def _curve(self, statistic: str) -> tuple[list[float], list[float]]:
+        return self._even if statistic == EVEN else (self._rates, self._curves[statistic])
+
     def latency_ms(self, statistic: str, rate_hz: float) -> float:
         """Latency statistic at `rate_hz` requests per second; infinite beyond the measured range."""
-        rates, values = self._rates, self._curves[statistic]
+        rates, values = self._curve(statistic)
         if rate_hz <= rates[0]:
             return values[0]
         if rate_hz > rates[-1] * (1 + 1e-12):
@@ -108,7 +134,7 @@ class Configuration:
 
     def capacity_hz(self, statistic: str, limit_ms: float) -> float:
         """Highest rate whose latency statistic stays within `limit_ms`; 0 when not even the lowest does."""
-        rates, values = self._rates, self._curves[statistic]
+        rates, values = self._curve(statistic)
         if values[0] > limit_ms:
             return 0.0
         for i in range(1, len(rates)):

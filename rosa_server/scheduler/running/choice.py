@@ -9,7 +9,8 @@ models share GPUs and take turns on them.
 Profiles know arrivals at random alone, whose p99 holds what seldom comes together. Robots come as the server's phases
 and permits let them, so a factory that would be refused may be served all the same. Then schedules whose SLOs hold at a
 lower percentile are played through with the real serving core, and the first one with everything in time is taken, at
-the rates that were seen. It holds for the planned robots alone, so none is admitted beyond them.
+the rates that were seen. It holds for the planned robots alone, so none is admitted beyond them. What is refused after
+all says whether a lower bound proves that nobody could serve it (`limit.py`).
 """
 
 from __future__ import annotations
@@ -20,13 +21,19 @@ from dataclasses import dataclass, replace
 from rosa_contract.config.policies import ADAPTIVE, GIVEN, Policies
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.plan.placement import Placement
-from rosa_server.scheduler.placement.schedule import Schedule
+from rosa_server.scheduler.bisection import furthest
+from rosa_server.scheduler.placement.schedule import Refusal, Schedule
+from rosa_server.scheduler.placement.servers import fastest_rate_hz
 from rosa_server.scheduler.placement.standby import with_standby
-from rosa_server.scheduler.placement.to_schedule import component_rates
+from rosa_server.scheduler.placement.to_schedule import component_rates, server_plan
 from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.profiles.profile import EVEN
+from rosa_server.scheduler.running.deployment import deploy
 from rosa_server.scheduler.running.handover import placement_of
+from rosa_server.scheduler.running.limit import none_serves, servers_by_bound
 from rosa_server.scheduler.running.parts import parts_of, repeated
 from rosa_server.scheduler.running.policies import as_published, carried_out
 from rosa_server.scheduler.running.prediction import NETWORK_MS, Prediction, estimated, played, predicted
@@ -37,11 +44,16 @@ from rosa_server.scheduler.search.solve import solve
 MIN_SHARING_GAIN = 1.01  # factor on the objective that sharing servers has to bring
 USUAL = "p99"
 MIN_HZ = 1e-3  # a robot that acts less often gets no service
-LOWER = (
-    "p95",
-    "p90",
-    "p50",
-)  # percentiles at which SLOs hold for any arrivals, where they do not at the usual one
+# Percentiles at which SLOs hold for any arrivals, where they do not at the usual one.
+LOWER = ("p95", "p90", "p50")
+# And, where that is not in time, at rates with which all robots wait alike: who waits long calls without a permit, and
+# is late then. The solver gives least to tasks with the tightest SLOs.
+BALANCED = (EVEN, "p50")
+BALANCED_SHARE, BALANCED_STEPS = (
+    0.5,
+    4,
+)  # of what was seen; how often it is halved until every server carries it
+MAX_WAIT_S, WAIT_STEPS = 30.0, 16
 
 
 @dataclass(frozen=True)
@@ -107,7 +119,9 @@ def _whole(
         if best.schedule.shares_gpus:
             return _confirmed(best, problem)
     if not best.schedule.feasible:
-        return _as_played(problem, library, options, policies, clock) or best
+        return _as_played(problem, library, options, policies, clock) or _refused(
+            best, problem, library, policies
+        )
     if not best.placement.adaptive:
         return best
 
@@ -176,7 +190,7 @@ def _as_played(
     if policies.rates != ADAPTIVE or policies.phases != GIVEN or options.slo_statistic != USUAL:
         return None
     network_ms = max(2 * NETWORK_MS, options.network_ms)
-    for statistic in LOWER:
+    for statistic, balanced in (*((each, False) for each in LOWER), *((each, True) for each in BALANCED)):
         lower = replace(options, slo_statistic=statistic, any_arrivals=False)
         found = _with_or_without_sharing(problem, library, lower, policies, clock)
         if not found.schedule.feasible:
@@ -184,6 +198,12 @@ def _as_played(
         if not found.schedule.feasible:
             continue
         seen = played(found.placement, problem, network_ms)
+        if balanced and seen is not None:
+            schedule = _balanced(found.schedule, problem, library, lower, seen)
+            if schedule is None:
+                continue
+            found = _compared(schedule, problem, library, policies)
+            seen = played(found.placement, problem, network_ms)
         if seen is None or not seen.holds:
             continue
         found = _compared(_at_rates(found.schedule, problem, seen), problem, library, policies)
@@ -198,9 +218,64 @@ def _as_played(
     return None
 
 
+def _refused(choice: Choice, problem: Problem, library: ProfileLibrary, policies: Policies) -> Choice:
+    """With a word on whether anybody could serve this."""
+    if as_published(policies):
+        return choice
+    why = none_serves(problem, library)
+    if why:
+        last = Refusal("none_serves", f"nobody could serve this: {why}, however they are placed and asked")
+    else:
+        busy = servers_by_bound(problem, library)
+        words = (
+            f"this refusal is not proved: periodic calls keep {busy:.1f} of {problem.servers} servers busy at least, so"
+            " a way to serve it may exist that was not found"
+        )
+        last = Refusal("not_proved", words)
+    return replace(choice, schedule=replace(choice.schedule, reasons=(*choice.schedule.reasons, last)))
+
+
 def _acts(problem: Problem, seen: Prediction) -> bool:
     """Whether the robots of each task act, and as often as they have to."""
     return all(seen.rates_hz[cls.name] >= max(cls.min_rate_hz, MIN_HZ) for cls in problem.classes)
+
+
+def _balanced(
+    schedule: Schedule, problem: Problem, library: ProfileLibrary, options: Options, seen: Prediction
+) -> Schedule | None:
+    """The same placement at rates with which robots of every task wait alike, together half as often as was seen, or
+    less; None where its servers do not carry them."""
+    shared = bool(schedule.options.get("share_components", False))
+    catalog = Catalog(problem, library, replace(options, share_components=shared))
+    fastest_hz = {cls.name: fastest_rate_hz(catalog, cls) for cls in problem.classes}
+
+    def waiting(wait_s: float) -> dict[str, float]:
+        return {task: 1 / (1 / hz + wait_s) for task, hz in fastest_hz.items()}
+
+    def seen_at_most(wait_s: float) -> bool:
+        return problem.action_throughput_hz(waiting(wait_s)) <= seen.throughput_hz
+
+    alike_hz = waiting(furthest(seen_at_most, MAX_WAIT_S, 0.0, WAIT_STEPS))
+    share = BALANCED_SHARE
+    for _ in range(BALANCED_STEPS):
+        rates_hz = {cls.name: max(cls.min_rate_hz, share * alike_hz[cls.name]) for cls in problem.classes}
+        found = replace(
+            schedule,
+            rates_hz=component_rates(problem, rates_hz),
+            action_throughput_hz=problem.action_throughput_hz(rates_hz),
+            objective=problem.objective(rates_hz),
+            limits=(),
+        )
+        try:
+            servers = deploy(problem, catalog, found).servers
+        except ValueError:
+            share /= 2
+            continue
+        if schedule.shares_gpus:  # they are played through, not looked up
+            return found
+        plans = [server_plan(one.id, servers[one.id]) if not one.standby else one for one in schedule.servers]
+        return replace(found, servers=tuple(plans))
+    return None
 
 
 def _at_rates(schedule: Schedule, problem: Problem, seen: Prediction) -> Schedule:

@@ -18,7 +18,8 @@ from rosa_server.plan.placement import Phase, Placement, Replica
 from rosa_server.scheduler.placement.schedule import Schedule, ServerPlan, task_of
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_server.scheduler.profiles.profile import CONTINUOUS
+from rosa_server.scheduler.profiles.profile import CONTINUOUS, EVEN
+from rosa_server.scheduler.running.calendar import offsets_s
 from rosa_server.timing.batch_profile import BatchProfile
 from rosa_server.timing.margins import MIN_WAIT_S, largest
 
@@ -76,6 +77,8 @@ def carried_out(
             replicas[server.id] = replace(replicas[server.id], **changes)
     replicas |= _turns(replicas, schedule, library, asks)
     phases = _phases(placement, problem, library) if policies.phases == GIVEN else {}
+    if phases and schedule.options.get("slo_statistic") == EVEN:
+        phases = _one_after_the_other(phases, replace(placement, replicas=replicas), problem)
     return replace(
         placement,
         replicas=replicas,
@@ -183,6 +186,26 @@ def _phases(placement: Placement, problem: Problem, library: ProfileLibrary) -> 
         }
         if task in sharing:
             found[slot].update(due_together(problem.by_name[task], number, share))
+    return found
+
+
+def _one_after_the_other(
+    phases: dict[str, dict[str, Phase]], placement: Placement, problem: Problem
+) -> dict[str, dict[str, Phase]]:
+    """With periodic calls due so that few are open at a time in each queue, or on each GPU of several models."""
+    calls: dict[str, list[tuple[str, str, float]]] = {}  # queue or GPU -> slot, component, how long one takes
+    for slot, routes in (placement.routes or {}).items():
+        for need in problem.by_name[task_of(slot)].obligations:
+            replica = placement.replicas[routes[need.component]]
+            times = BatchProfile(replica.mixed_ms.get(need.component, replica.service_ms))
+            where = replica.server if replica.takes_turns else replica.queue
+            calls.setdefault(where, []).append((slot, need.component, times.service_s(1)))
+    found = {slot: dict(each) for slot, each in phases.items()}
+    for each in calls.values():
+        periods_s = [found[slot][component].period_s for slot, component, _ in each]
+        offsets = offsets_s(periods_s, [takes_s for _, _, takes_s in each])
+        for (slot, component, _), period_s, offset_s in zip(each, periods_s, offsets, strict=True):
+            found[slot][component] = Phase(period_s, offset_s)
     return found
 
 

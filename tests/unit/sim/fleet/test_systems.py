@@ -8,10 +8,11 @@ import pytest
 
 from rosa_contract.config.factory import Factory
 from rosa_server.models.emulated import EmulatedBackend
+from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import load_profile
+from rosa_server.scheduler.running.limit import limit_hz, none_serves
 from rosa_server.scheduler.running.policies import service_table
-from rosa_sim.fleet.limit import limit_hz, none_serves
 from rosa_sim.fleet.random_factory import random_factory
 from rosa_sim.fleet.scenario import load_scenario
 from rosa_sim.fleet.systems import (
@@ -130,28 +131,30 @@ def test_a_profile_of_a_backend_that_runs_every_size_pads_nothing() -> None:
 def test_the_limit_is_the_round_for_few_robots_and_the_servers_for_many() -> None:
     factory = load_scenario("p4").factory
     round_s = 0.2 + 0.046933 + 0.1 * 0.2326
-    assert limit_hz(fleet_of(factory, 8), LIBRARY) == pytest.approx(8 / round_s, rel=1e-3)
-    assert limit_hz(fleet_of(factory, 96), LIBRARY) < 0.85 * 96 / round_s
-    assert limit_hz(fleet_of(factory, 64, servers=24), LIBRARY) == pytest.approx(64 / round_s, rel=1e-3)
+    assert limit_hz(problem_from(fleet_of(factory, 8)), LIBRARY) == pytest.approx(8 / round_s, rel=1e-3)
+    assert limit_hz(problem_from(fleet_of(factory, 96)), LIBRARY) < 0.85 * 96 / round_s
+    assert limit_hz(problem_from(fleet_of(factory, 64, servers=24)), LIBRARY) == pytest.approx(
+        64 / round_s, rel=1e-3
+    )
 
 
 def test_that_nothing_serves_a_factory_is_said_only_where_it_is_proved() -> None:
     factory = fleet_of(load_scenario("p4").factory, 32)
-    assert none_serves(factory, LIBRARY) == ""
+    assert none_serves(problem_from(factory), LIBRARY) == ""
 
     def changed(component: str, **changes: float) -> Factory:
         (task,) = factory.tasks.values()
         parts = {**task.components, component: replace(task.components[component], **changes)}
         return replace(factory, tasks={"assemble_kit": replace(task, components=parts)})
 
-    assert none_serves(changed("system1", slo_ms=40.0), LIBRARY) == (
+    assert none_serves(problem_from(changed("system1", slo_ms=40.0)), LIBRARY) == (
         "assemble_kit.system1 is late even alone on an idle server"
     )
-    assert limit_hz(changed("system1", slo_ms=40.0), LIBRARY) == 0
-    assert none_serves(changed("system1", slo_ms=50.0), LIBRARY) == "", "it takes 46.9 ms"
+    assert limit_hz(problem_from(changed("system1", slo_ms=40.0)), LIBRARY) == 0
+    assert none_serves(problem_from(changed("system1", slo_ms=50.0)), LIBRARY) == "", "it takes 46.9 ms"
     busy = changed("safety", freq_hz=100.0)
-    assert none_serves(busy, LIBRARY).startswith("periodic calls alone need")
-    assert limit_hz(busy, LIBRARY) == 0
+    assert none_serves(problem_from(busy), LIBRARY).startswith("periodic calls alone need")
+    assert limit_hz(problem_from(busy), LIBRARY) == 0
 
 
 @pytest.mark.slow
@@ -160,7 +163,10 @@ def test_the_limit_is_above_every_plan() -> None:
     cases = [("p4", 64), ("p1", 8), ("mix4", 8), ("p3", 8), ("p4", 8), ("p1", 64), ("mix4", 64), ("p3", 64)]
     for scenario, robots in cases[: examples(3, len(cases))]:
         factory = fleet_of(load_scenario(scenario).factory, robots)
-        assert limit_hz(factory, LIBRARY) > planned("rosa", robots, scenario).schedule.action_throughput_hz
+        assert (
+            limit_hz(problem_from(factory), LIBRARY)
+            > planned("rosa", robots, scenario).schedule.action_throughput_hz
+        )
 
 
 @pytest.mark.slow
@@ -170,7 +176,7 @@ def test_the_limit_is_above_what_is_predicted_with_shared_servers_and_large_batc
 ) -> None:
     library = ProfileLibrary(every_size=every_size)
     factory = fleet_of(load_scenario("p4").factory, robots)
-    assert limit_hz(factory, library) > system_of("rosa", factory, library, 0.0).predicted_hz
+    assert limit_hz(problem_from(factory), library) > system_of("rosa", factory, library, 0.0).predicted_hz
 
 
 def test_a_plan_that_starves_a_task_is_infeasible_and_ends_no_table() -> None:

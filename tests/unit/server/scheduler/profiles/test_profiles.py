@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 from rosa_contract.errors import ConfigError
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary, file_name, hardware_folder
-from rosa_server.scheduler.profiles.profile import STATISTICS, load_profile, profile_from, save_profile
+from rosa_server.scheduler.profiles.profile import (
+    CONTINUOUS,
+    EVEN,
+    EVEN_SHARE,
+    EVEN_SPARE,
+    STATISTICS,
+    load_profile,
+    profile_from,
+    save_profile,
+)
 from rosa_server.scheduler.profiles.queueing import batch_latencies_ms, closed_loop_latencies_ms
 from rosa_server.scheduler.search.solve import solve
 from scripts.h200.system1 import interpolated, system1_service_ms
@@ -200,3 +209,25 @@ def test_a_folder_without_a_profile_is_no_hardware_that_was_meant(tmp_path: Path
     with pytest.raises(ConfigError) as caught:
         ProfileLibrary(tmp_path).get("mine", "cpu")
     assert "no profiles for gpu_type 'cpu'; profiled: nothing" in str(caught.value)
+
+
+@pytest.mark.parametrize("model", [GR00T, BIG, SMALL])
+def test_calls_that_come_evenly_take_what_those_at_a_time_take(model: str) -> None:
+    for one in LIBRARY.get(model, H200).configurations:
+        times = {each.size: each.ms for each in one.service}
+        first = min(times) if one.batching == CONTINUOUS else one.batch
+        alone_ms = EVEN_SPARE * times[first]
+        assert one.latency_ms(EVEN, 0.0) == pytest.approx(alone_ms)
+        assert one.capacity_hz(EVEN, 0.99 * alone_ms) == 0.0
+        rate_hz = one.capacity_hz(EVEN, 1.01 * alone_ms)
+        assert rate_hz > 0 and one.latency_ms(EVEN, rate_hz) <= 1.01 * alone_ms * (1 + 1e-9)
+        most_hz = one.capacity_hz(EVEN, inf)
+        assert most_hz <= EVEN_SHARE * 1000 * max(size / ms for size, ms in times.items()) * (1 + 1e-9)
+        assert most_hz <= one.latency[-1].rate_hz, "beyond it nothing is known"
+        assert one.latency_ms(EVEN, 1.01 * most_hz) == inf
+
+
+def test_without_service_times_calls_that_come_evenly_take_the_median() -> None:
+    one = replace(LIBRARY.get(BIG, H200).configurations[0], service=())
+    rate_hz = one.latency[3].rate_hz
+    assert one.latency_ms(EVEN, rate_hz) == one.latency_ms("p50", rate_hz)

@@ -75,6 +75,8 @@ def test_what_cannot_be_served_is_refused_with_its_reasons() -> None:
     problem = problem_from(factory(96)).with_servers(3)
     choice = choose(problem, LIBRARY, Options(), factory(96).policies)
     assert not choice.schedule.feasible and choice.schedule.reasons
+    *_, last = choice.schedule.reasons
+    assert last.cause == "none_serves" and "periodic calls alone need" in last.reason, "that much is proved"
 
 
 def test_each_candidate_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,6 +132,7 @@ def test_what_is_late_when_it_is_played_through_is_refused() -> None:
     described = tight(50)
     refused = choose(problem_from(described), LIBRARY, Options(), described.policies).schedule
     assert refused.reasons[0].cause == "slo_unreachable" and "p99" in refused.reasons[0].reason
+    assert refused.reasons[-1].cause == "not_proved", "System 1 takes 48 ms"
 
 
 @pytest.mark.slow

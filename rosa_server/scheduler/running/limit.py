@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from math import inf
 
-from rosa_contract.config.factory import Factory
 from rosa_contract.config.tasks import SYSTEM1
-from rosa_server.scheduler.problem import Need, Problem, TaskClass, problem_from
+from rosa_server.plan.engines import SHARING_ENGINE
+from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.running.policies import service_table
 
@@ -25,10 +25,8 @@ STEPS = 200  # of the search for the price
 Choices = list[tuple[float, float]]  # by calls together: how long one takes, and the server time for it; s
 
 
-def limit_hz(factory: Factory, library: ProfileLibrary) -> float:
+def limit_hz(problem: Problem, library: ProfileLibrary) -> float:
     """The bound. Raises `ConfigError` where profiles are missing."""
-    problem = problem_from(factory)
-
     left = _left_by_obligations(problem, library)
     if left <= 0:
         return 0.0
@@ -56,15 +54,21 @@ def limit_hz(factory: Factory, library: ProfileLibrary) -> float:
     return min(bound(0.0), bound(low), bound(high))
 
 
-def none_serves(factory: Factory, library: ProfileLibrary) -> str:
+def none_serves(problem: Problem, library: ProfileLibrary) -> str:
     """Why no schedule and no policy serves this factory, by the same bound; empty where it does not say so."""
-    problem = problem_from(factory)
+    if any(need.engine == SHARING_ENGINE for need in problem.needs.values()):
+        return ""  # what calls share is not counted
     for cls in problem.classes:
         for need in cls.needs:
             if not _choices(problem, library, need):
                 return f"{cls.name}.{need.component} is late even alone on an idle server"
     left = _left_by_obligations(problem, library)
     return "" if left > 0 else f"periodic calls alone need {problem.servers - left:.1f} servers"
+
+
+def servers_by_bound(problem: Problem, library: ProfileLibrary) -> float:
+    """Servers that periodic calls keep busy at least."""
+    return problem.servers - _left_by_obligations(problem, library)
 
 
 def _choices(problem: Problem, library: ProfileLibrary, need: Need) -> Choices:
