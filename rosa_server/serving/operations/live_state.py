@@ -21,7 +21,7 @@ from rosa_server.serving.base import log
 
 VERSION = 1
 MAX_FILE_BYTES = 16 << 20
-MAX_TRIES = 3  # starts from one file, none of which got ready: then it is not used
+MAX_TRIES = 3  # servers that began with a file and did not get as far as its end: then it is not used
 MAX_NAMES = 10_000  # of each kind
 MAX_CHARS = 1000  # of a name, a path or words
 
@@ -81,6 +81,12 @@ class LiveState:
     def end(self, target: str) -> None:
         """It has ended, or is not to be gone on with."""
         self.unfinished = [one for one in self.unfinished if one.target != target]
+        self.settled()
+
+    def settled(self) -> None:
+        """Every stream is served. With nothing at work the file has done its part."""
+        if not self.unfinished:
+            self.tries = 0
         self.save()
 
     # -- the file --------------------------------------------------------------------------------------------------
@@ -156,7 +162,8 @@ class LiveState:
         if data["origin"] != self._origin:
             raise ValueError("the factory file or the schedule of the command line has changed since")
         if not isinstance(data["tries"], int) or not 0 <= data["tries"] < MAX_TRIES:
-            raise ValueError(f"{MAX_TRIES} starts with it did not get ready")
+            words = "did not get ready, or ended before what was at work did"
+            raise ValueError(f"{MAX_TRIES} servers that began with it {words}")
         schedule = data["schedule"]
         if schedule is not None and not isinstance(schedule, dict):
             raise ValueError("schedule: expected a map")

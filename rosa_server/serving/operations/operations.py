@@ -67,25 +67,26 @@ class Operations:
             words = "the server ends; its next start begins with its command line"
             self._end(one.order, End("cancelled", words))
 
-    def _obey(self, now_s: float, order: Order, done: Collection[str] = ()) -> None:
-        """`done`: what an earlier server has done of it."""
+    def _obey(self, now_s: float, order: Order, done: Collection[str] = ()) -> bool:
+        """`done`: what an earlier server has done of it. False where it is refused."""
         try:
             end = self._take(now_s, order, done)
         except OperationError as error:
             self._site.say(order, "refused", cause=error.cause, reason=str(error))
             self._site.tells.obeyed(order, error.cause, str(error))
-            return
+            return False
         if end is not None:
             self._end(order, end)
+        return True
 
     def _go_on(self, now_s: float) -> None:
         """With what was at work when an earlier server was killed."""
         state = self._state
         if state.empty:
             return
-        slots, unfinished = state.slots, state.unfinished
-        state.slots, state.unfinished, state.tries = [], [], 0
-        state.save()
+        slots, unfinished = state.slots, list(state.unfinished)
+        state.slots = []
+        state.settled()
         for task in slots:
             self._obey(now_s, Order(b"", 0, ADD_SLOT, task, "", "a restart"))
         for one in unfinished:
@@ -95,11 +96,13 @@ class Operations:
                     "it is done: every worker had to start anyway, and the server began with the new schedule"
                 )
                 self._site.say(order, "continued", reason=words)
+                state.end(order.target)
                 self._end(order, End("", words))
                 continue
             done = f", {len(one.done)} workers are done" if one.done else ""
             self._site.say(order, "continued", reason=f"it goes on after a restart{done}")
-            self._obey(now_s, order, one.done)
+            if not self._obey(now_s, order, one.done):
+                state.end(order.target)
 
     def at_work(self, now_s: float) -> dict[str, Any]:
         """For those who watch: the operations at work, and what is kept away."""

@@ -10,7 +10,7 @@ import pytest
 
 from rosa_contract.wire import messages as m
 from rosa_server.serving.base.worker_spec import WorkerSpec
-from rosa_server.serving.operations.live_state import LiveState
+from rosa_server.serving.operations.live_state import MAX_TRIES, LiveState
 from rosa_server.serving.operations.names import (
     ADMIT,
     CANARY,
@@ -190,7 +190,19 @@ def test_nothing_goes_on_before_every_stream_is_served(path: Path, weights: str)
     second.step()
     assert not second.cluster.heirs
     second.warm_up()
-    assert second.cluster.heirs and second.state.tries == 0
+    assert second.cluster.heirs and second.state.tries == 1, "it might be what ended the first"
+    while second.operations.at_work(0.0)["operations"]:
+        second.act()
+    assert second.state.tries == 0
+
+
+def test_an_operation_that_ends_every_server_is_gone_on_with_three_times(path: Path, weights: str) -> None:
+    Life(path).order(ROLLOUT, "policy", weights)
+    for _ in range(MAX_TRIES):
+        life = Life(path)
+        assert life.operations.at_work(0.0)["operations"]
+    life = Life(path)
+    assert not life.operations.at_work(0.0)["operations"] and life.state.empty and not path.exists()
 
 
 class Scheduled(test_reschedule.Office):
