@@ -44,6 +44,7 @@ class Policy:
         return "ok"
 
 ray.init(address=sys.argv[1], log_to_driver=False)
+serve.start(http_options=serve.HTTPOptions(host="0.0.0.0"))
 serve.run(Policy.bind())
 print("deployed", flush=True)
 time.sleep(3600)
