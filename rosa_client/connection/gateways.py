@@ -1,7 +1,8 @@
 """Which of several gateways a robot talks to. Pure; `link.py` connects.
 
 A robot stays with the gateway that welcomed it until that is lost, and then asks the others in turn. A request is sent
-to one gateway only, so none is answered twice.
+to one gateway only, so none is answered twice. It is told which gateways there are, and learns of others of the same
+schedule from its welcome: with these its token counts, too, and it keeps its slot.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ class KnownGateways:
 
     def __init__(self, endpoints: Sequence[str]) -> None:
         self._endpoints = tuple(endpoints)
+        self._schedule: frozenset[str] = frozenset()  # endpoints of the gateways of one schedule
         self._number = 0
         self._served = False
         self._until_s = inf  # when the next one's turn comes
@@ -29,6 +31,22 @@ class KnownGateways:
     @property
     def current(self) -> str:
         return self._endpoints[self._number]
+
+    def learn(self, gateways: Sequence[str]) -> bool:
+        """The gateway that serves says who else serves its schedule; its own name for itself comes first, and the name
+        by which the robot has reached it stays. Returns whether that is news."""
+        others = [one for one in dict.fromkeys(gateways[1:]) if one != self.current]
+        known = frozenset((self.current, *others)) if others else frozenset[str]()
+        if known == self._schedule:
+            return False
+        before = [one for one in self._endpoints if one not in known]
+        self._endpoints, self._number = (self.current, *others, *before), 0
+        self._schedule = known
+        return True
+
+    def shares(self, one: str, other: str) -> bool:
+        """Whether two gateways serve one schedule, so that a token of one counts with the other."""
+        return one in self._schedule and other in self._schedule
 
     def turns(self, now_s: float, ready: bool, cause: str) -> bool:
         """Whether to go to the next one now, which `current` then is. `cause`: why the robot is not served."""

@@ -43,6 +43,7 @@ class Greeting:
         self.cancels = False  # the gateway understands that a request is not waited for any more
         self.tasks = False  # it understands where a robot is in its task
         self.status_hz = 0.0  # how often it wants to know how the robot is; 0: never
+        self.gateways: Sequence[str] = ()  # of its schedule, as it said
         self.asked: deque[Decide] = deque(maxlen=MAX_ASKED)  # what persons decided, not yet judged
         self._planned_hz: dict[str, float] = {}  # what the schedule allows, whatever goes on
         self._pace = 1.0  # factor on the rate that is allowed
@@ -108,6 +109,7 @@ class Greeting:
             self._planned_hz, self.cameras = dict(message.rates_hz), dict(message.cameras)
             self.catch_up, self._permits = message.catch_up, message.permits
             self.cancels, self.tasks, self.status_hz = message.cancels, message.tasks, message.status_hz
+            self.gateways = message.gateways
             for component, start_ms in message.starts_ms.items():
                 self.first_call_s[component] = self._last_heard_s + start_ms / 1000
             self._paced(self._pace, self._pace_until_s, renew=True)

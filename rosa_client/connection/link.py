@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 
 import zmq
@@ -18,7 +19,7 @@ from rosa_client.connection.gateways import KnownGateways
 from rosa_client.connection.greeting import Greeting
 from rosa_client.connection.handshakes import Handshakes
 from rosa_client.connection.session_token import SessionToken
-from rosa_contract.endpoint import gateways_of, is_loopback
+from rosa_contract.endpoint import endpoint_problem, gateways_of, is_loopback
 from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.keyfile import RobotKeys, load_robot_keys
 from rosa_contract.wire import codec
@@ -54,6 +55,7 @@ class GatewayLink(Greeting):
         """
         endpoints = gateways_of(endpoint)
         self._gateways = KnownGateways(endpoints)
+        self._learned: Sequence[str] = ()  # what it has said last of the gateways of its schedule
         self._looked_s = -1e9  # whether the connection lasts
         self._stored = {one: None if token is None else token.at(one) for one in endpoints}
         self._tokens: dict[str, str] = {}  # by endpoint: each gateway gives its own
@@ -75,10 +77,10 @@ class GatewayLink(Greeting):
             self.socket.setsockopt(zmq.CURVE_SECRETKEY, own.secret)
             self.socket.setsockopt(zmq.CURVE_SERVERKEY, own.server)
         if len(endpoints) > 1:
-            self.socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_EVERY_MS)
-            self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_MISSING_MS)
+            self._beat()
+        self._encrypted = own is not None
         self.proves_server = own is not None or all(map(is_loopback, endpoints))
-        self._handshakes = Handshakes(self.socket, self.endpoint, encrypted=own is not None)
+        self._handshakes = Handshakes(self.socket, self.endpoint, encrypted=self._encrypted)
         self.socket.connect(self.endpoint)
 
     def send(self, request: Request, now_s: float) -> bool:
@@ -145,8 +147,32 @@ class GatewayLink(Greeting):
         self._handshakes.moved(self.endpoint)
         self._token = self._stored[self.endpoint]
         kept = self._token.load() if self._token is not None else ""
-        self.begin_anew(self._tokens.get(self.endpoint, kept))
+        shared = self._gateways.shares(before, self.endpoint)
+        self.begin_anew(self.hello.token if shared else self._tokens.get(self.endpoint, kept))
         self.socket.connect(self.endpoint)
+
+    def _learn_gateways(self) -> None:
+        """The gateway has said who else serves its schedule. Only with keys a robot knows who answers it there: without
+        any it goes nowhere but on this machine."""
+        self._learned = self.gateways
+        safe = [
+            one
+            for one in self.gateways
+            if not endpoint_problem(one, binds=False) and (self._encrypted or is_loopback(one))
+        ]
+        if not safe or len(safe) != len(self.gateways):
+            return
+        if self._gateways.learn(safe):
+            self._beat()
+        for one in safe[1:]:
+            stored = self._stored.setdefault(one, None if self._token is None else self._token.at(one))
+            if stored is not None:
+                stored.keep(self.hello.token)
+
+    def _beat(self) -> None:
+        """There is another gateway to go to: from the next connection on, notice soon when one is lost."""
+        self.socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_EVERY_MS)
+        self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_MISSING_MS)
 
     def _received(self, now_s: float) -> list[Response]:
         """The answers among what has come."""
@@ -182,6 +208,8 @@ class GatewayLink(Greeting):
     def _read(self, frames: list[bytes]) -> Response | None:
         try:
             answer = self.take(codec.decode(frames))
+            if self.gateways is not self._learned:
+                self._learn_gateways()
             if self._token is not None:
                 self._token.keep(self.hello.token)
             return answer

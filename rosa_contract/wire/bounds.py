@@ -10,6 +10,7 @@ MAX_BATCH = 4096
 MAX_ROBOTS = 1 << 16
 MAX_COUNTS = 32
 MAX_SPACES = 32
+MAX_GATEWAYS = 256
 MAX_ID = (1 << 63) - 1
 MAX_LENGTH = 1 << 20  # of an image's side, px, or of a state, in values
 MAX_RATE_HZ = 1e6

@@ -20,6 +20,7 @@ from rosa_contract.wire.bounds import (
     MAX_BUDGET_MS,
     MAX_CATCH_UP,
     MAX_DURATION_MS,
+    MAX_GATEWAYS,
     MAX_IMAGES,
     MAX_LENGTH,
     MAX_PACE,
@@ -141,6 +142,12 @@ class Welcome:
         "how often the robot may say how it is (`Status`), and the gateway hands on what a person decides (`Decide`);"
         " 0: it does not want to know",
         0.0,
+    )
+    gateways: Sequence[str] = declared(
+        Several(ANY_TEXT, MAX_GATEWAYS),
+        "endpoints of all gateways of this schedule, this one first: with any of them the robot keeps its task and its"
+        " slot; empty: there is no other one",
+        (),
     )
 
 

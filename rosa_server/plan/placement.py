@@ -29,6 +29,7 @@ class Replica:
     deadline_aware: bool = True  # false: a free worker at once takes what waits, up to `batch`
     waits: bool = True  # a free worker may wait for one more request, if it is deadline-aware and that pays
     standby: bool = False
+    node: str = ""  # where another gateway runs it; empty: this one does
     pool: str = ""  # replicas of one pool take their calls from one queue; empty: each from its own
     # Calls that run at a time, each answered by itself, where the worker can do that; None: whole batches only.
     at_once: int | None = None

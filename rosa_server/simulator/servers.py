@@ -19,7 +19,7 @@ from rosa_server.plan.admission import AdmissionControl
 from rosa_server.plan.placement import Placement, Replica
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.queueing import actions
-from rosa_server.serving.core.queueing.actions import Dispatch, Kill, Note, Reply, Say
+from rosa_server.serving.core.queueing.actions import Dispatch, Kill, Note, Reply, Say, Tell
 from rosa_server.simulator.workers import Gpu, SimulatedWorker, answer_of, cancelled, executed
 from rosa_server.timing.batch_profile import BatchProfile
 
@@ -52,8 +52,8 @@ class SimulatedServers(ABC):
         watch: Callable[[float, Any], None] | None = None,
     ) -> None:
         """`window`: when GPU time counts. `watch` sees every action of the serving core, with its time."""
-        self.core = self._make_core(serving)
         self.now_s = 0.0
+        self.core = self._make_core(serving)
         self.events = 0  # what the clock stopped at
         self.over = False  # nothing of interest is to come: `run` returns
         self.gpus: dict[str, Gpu] = {}
@@ -67,7 +67,7 @@ class SimulatedServers(ABC):
         components = {name for task in serving.factory.tasks.values() for name in task.components}
         self._answers = {name: answer_of(name, CHUNK) for name in components}
         for replica in serving.placement.replicas.values():
-            for number in range(replica.workers):
+            for number in range(0 if replica.node else replica.workers):
                 self._start_worker(replica, number)
 
     def _make_core(self, serving: Serving) -> ServingCore:
@@ -177,9 +177,14 @@ class SimulatedServers(ABC):
                 self._kill(now_s, action)
             elif isinstance(action, Note):
                 self.notes.append((now_s, action))
+            elif isinstance(action, Tell):
+                self._tell(now_s, action)
 
     def _kill(self, now_s: float, kill: Kill) -> None:
         raise RuntimeError(f"the serving core ends {kill.worker_id}: {kill.reason}")
+
+    def _tell(self, now_s: float, tell: Tell) -> None:
+        raise RuntimeError(f"there is no gateway {tell.node}")
 
     @abstractmethod
     def _say(self, now_s: float, connection: bytes, message: ToRobot) -> None:

@@ -1,14 +1,17 @@
-"""python -m rosa_sim.chaos [--robot-hours 10000], or python -m rosa_sim.chaos replay SEED|PLAN.json [--shrink]."""
+"""python -m rosa_sim.chaos [--nodes] [--robot-hours 10000], or
+python -m rosa_sim.chaos [--nodes] replay SEED|PLAN.json [--shrink].
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rosa_sim.chaos.night import night
+from rosa_sim.chaos.nodes_plan import nodes_plan_of
 from rosa_sim.chaos.plan import Plan, plan_of
 from rosa_sim.chaos.run import run, shrink
 
@@ -25,12 +28,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--fresh", action="store_true", help="begin anew instead of going on with the folder's run"
     )
+    parser.add_argument(
+        "--nodes", action="store_true", help="several gateways of one schedule instead of one"
+    )
     replay = parser.add_subparsers(dest="command").add_parser("replay", help="one seed or saved plan again")
     replay.add_argument("what", help="a seed, or the path of a saved plan")
     replay.add_argument("--shrink", action="store_true", help="make a failing plan smaller")
     arguments = parser.parse_args(argv)
+    draw = nodes_plan_of if arguments.nodes else plan_of
+    if arguments.nodes and arguments.folder == FOLDER:
+        arguments.folder = FOLDER / "nodes"
     if arguments.command == "replay":
-        return _replay(arguments.what, arguments.shrink, arguments.folder)
+        return _replay(arguments.what, arguments.shrink, arguments.folder, draw)
     return night(
         arguments.robot_hours,
         arguments.first_seed,
@@ -38,12 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.folder,
         arguments.fresh,
         lambda line: print(line, flush=True),
+        draw,
     )
 
 
-def _replay(what: str, smaller: bool, folder: Path) -> int:
+def _replay(what: str, smaller: bool, folder: Path, draw: Callable[[int], Plan]) -> int:
     try:
-        plan = plan_of(int(what)) if what.isdigit() else Plan.load(Path(what))
+        plan = draw(int(what)) if what.isdigit() else Plan.load(Path(what))
     except (OSError, ValueError) as error:
         print(f"replay: {error}", file=sys.stderr)
         return 2

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from rosa_sim.chaos.plan import KINDS, plan_of
+from rosa_sim.chaos.plan import KINDS, NODE_KINDS, Plan, plan_of
 from rosa_sim.chaos.run import Verdict, run, shrink
 
 SAYS_EVERY_S = 10.0
@@ -24,14 +24,16 @@ def night(
     folder: Path,
     fresh: bool,
     say: Callable[[str], None],
+    draw: Callable[[int], Plan] = plan_of,
 ) -> int:
-    """Run seeds until `robot_hours` are simulated. Returns 1 when a promise was broken, else 0."""
+    """Run the plans that `draw` makes of seeds until `robot_hours` are simulated. Returns 1 when a promise was broken,
+    else 0."""
     path = folder / "summary.json"
     total = _Total(path, first_seed, fresh)
     if total.seeds:
         say(f"goes on after {total.seeds} seeds and {total.robot_hours:.0f} robot-hours of {path}")
     begun_s, before_h, said_s = time.perf_counter(), total.robot_hours, 0.0
-    for verdict in _verdicts(total.open_seeds(), processes, lambda: total.robot_hours >= robot_hours):
+    for verdict in _verdicts(total.open_seeds(), processes, lambda: total.robot_hours >= robot_hours, draw):
         total.add(verdict)
         if verdict.rule:
             _report(verdict, folder, say)
@@ -86,7 +88,7 @@ class _Total:
         self.events += verdict.events
         self.wall_s += verdict.wall_s
         for name, number in verdict.counts.items():
-            (self.faults if name in KINDS else self.counts)[name] += number
+            (self.faults if name in KINDS or name in NODE_KINDS else self.counts)[name] += number
         if verdict.rule:
             self.broken[str(verdict.plan.seed)] = verdict.words
 
@@ -108,23 +110,25 @@ class _Total:
         new.replace(self._path)
 
 
-def _verdicts(seeds: Iterator[int], processes: int, enough: Callable[[], bool]) -> Iterator[Verdict]:
+def _verdicts(
+    seeds: Iterator[int], processes: int, enough: Callable[[], bool], draw: Callable[[int], Plan]
+) -> Iterator[Verdict]:
     if processes <= 1:
         while not enough():
-            yield run(plan_of(next(seeds)))
+            yield run(draw(next(seeds)))
         return
     with ProcessPoolExecutor(processes) as pool:
         running: set[Future[Verdict]] = set()
         while running or not enough():
             while len(running) < 2 * processes and not enough():
-                running.add(pool.submit(_run_seed, next(seeds)))
+                running.add(pool.submit(_run_seed, next(seeds), draw))
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for one in done:
                 yield one.result()
 
 
-def _run_seed(seed: int) -> Verdict:
-    return run(plan_of(seed))
+def _run_seed(seed: int, draw: Callable[[int], Plan]) -> Verdict:
+    return run(draw(seed))
 
 
 def _report(verdict: Verdict, folder: Path, say: Callable[[str], None]) -> None:

@@ -29,6 +29,16 @@ KINDS: dict[str, tuple[str, float, float]] = {
     "verdict_done": ("share of the monitor's answers", 0.05, 1.0),
     "rescheduled": ("which other schedule, see `rescheduling.py`", 0, 1e6),
 }
+# What goes wrong between several nodes, each with a gateway of one schedule.
+NODE_KINDS: dict[str, tuple[str, float, float]] = {
+    "node_killed": ("below 0.5: its processes, which the others notice at once; else the machine", 0.0, 1.0),
+    "node_cut": ("below 0.5: from other nodes; else from the robots of the others as well", 0.0, 1.0),
+    "adopted": ("which other schedule, and seconds until the last node has it, at most 1", 0.0, 1e3),
+    "peer_loss": ("share of messages", 0.02, 0.9),
+    "peer_delay": ("seconds more", 0.005, 1.5),
+    "peer_duplication": ("share of messages", 0.05, 1.0),
+    "peer_reordering": ("seconds more, at most, each message for itself", 0.005, 0.5),
+}
 RESCHEDULED = "rescheduled"
 DRAWN = tuple(
     kind for kind in KINDS if kind != RESCHEDULED
@@ -52,7 +62,7 @@ class Fault:
     targets: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
+        if self.kind not in KINDS and self.kind not in NODE_KINDS:
             raise ValueError(f"fault: expected one of {', '.join(KINDS)}, got {self.kind!r}")
         if not (self.at_s >= 0 and self.lasts_s >= 0):
             raise ValueError(f"{self.kind}: expected times of at least 0, got {self.at_s} and {self.lasts_s}")
@@ -78,10 +88,12 @@ class Plan:
     control_period_s: float = 0.01
     camera_period_s: float = 0.0
     jitter_ms: float = 0.0
+    nodes: int = 1  # gateways; with one it is the server
 
     def __str__(self) -> str:
         head = (
             f"seed {self.seed}: {self.robots} robots of {self.scenario} for {self.seconds:g} s, "
+            f"{self.nodes} {'node' if self.nodes == 1 else 'nodes'}, "
             f"{self.standby} standby, queues of {self.queue_limit}, {len(self.faults)} faults"
         )
         return "\n".join([head, *(f"  {fault}" for fault in self.faults)])

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from rosa_sim.chaos.nodes_world import NodesWorld
 from rosa_sim.chaos.plan import Plan
 from rosa_sim.chaos.robot_watch import Broken
 from rosa_sim.chaos.world import ChaosWorld
@@ -35,7 +36,7 @@ def run(plan: Plan) -> Verdict:
     begun_s = time.perf_counter()
     rule, words, at_s = "", "", 0.0
     gc.collect()  # the world before: its parts know each other, and left alone worlds of hours would stay (0.4 GB/min)
-    world = ChaosWorld(plan)
+    world = ChaosWorld(plan) if plan.nodes == 1 else NodesWorld(plan)
     gc.freeze()
     try:
         world.play()
@@ -97,6 +98,9 @@ def _smaller(plan: Plan, broke_s: float) -> Iterator[Plan]:
         yield replace(plan, jitter_ms=0.0)
         yield replace(plan, standby=0)
         yield replace(plan, queue_limit=256)
+    for nodes in sorted({2, plan.nodes // 2, plan.nodes - 1}):
+        if 2 <= nodes < plan.nodes:
+            yield replace(plan, nodes=nodes)
     for index, fault in enumerate(faults):
         rest = (faults[:index], faults[index + 1 :])
         if len(fault.targets) > 1:

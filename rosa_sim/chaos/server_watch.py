@@ -20,14 +20,15 @@ class ServerWatch(Accounts):
 
     def action(self, now_s: float, action: Action) -> None:
         """What the core has decided. Raises `Broken`."""
-        _none(self.decided(now_s, action), now_s)
+        raise_first(self.decided(now_s, action), now_s)
 
     def ticked(self, now_s: float, core: ServingCore) -> None:
         """The core has done what is due. Raises `Broken`."""
-        _none(of_core(core, self._limit), now_s)
-        _none(self.overdue(now_s), now_s)
+        raise_first(of_core(core, self._limit), now_s)
+        raise_first(self.overdue(now_s), now_s)
 
 
-def _none(broken: Iterable[RuleBroken], now_s: float) -> None:
+def raise_first(broken: Iterable[RuleBroken], now_s: float) -> None:
+    """Raises `Broken` for the first of them."""
     for rule, words in broken:
         raise Broken(rule, words, now_s)

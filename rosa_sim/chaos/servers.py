@@ -28,16 +28,15 @@ from rosa_server.simulator.workers import SimulatedWorker
 from rosa_sim.chaos.plan import Fault, Plan
 from rosa_sim.chaos.rescheduling import another
 from rosa_sim.chaos.robot import Nobody
+from rosa_sim.chaos.robots import FaultyRobots
 from rosa_sim.chaos.server_watch import ServerWatch
 from rosa_sim.fleet.robot import Habits
 from rosa_sim.fleet.scenario import load_scenario
-from rosa_sim.fleet.simulation import Simulation
 from rosa_sim.fleet.systems import ROSA, carrying_out, fleet_of
 
 LIBRARY = ProfileLibrary()
 NONSENSE = ("unknown_batch", "other_tickets", "twice", "wrong_shape", "out_of_range", "model_error")
 STARTS_AGAIN_S = 3.0  # a worker that the gateway ended is warm again
-UNSAFE, DONE, FAILED = 0.002, 0.02, 0.01  # shares of verdicts when nothing is wrong
 
 
 @lru_cache(maxsize=32)
@@ -73,7 +72,7 @@ def nonsensical(done: Executed, nonsense: str) -> Executed:
     return done
 
 
-class FaultyServers(Simulation):
+class FaultyServers(FaultyRobots):
     """The simulated fleet in which the server side fails as a plan says, and a watch looks on."""
 
     def __init__(self, plan: Plan) -> None:
@@ -101,9 +100,6 @@ class FaultyServers(Simulation):
         self.counts["accepted"] += self.watching.accepted
         for name, number in self.watching.answers.items():
             self.counts[f"answer {name}"] += number
-
-    def _active(self, *kinds: str) -> list[Fault]:
-        return [fault for fault in self._now if fault.kind in kinds]
 
     def _hit_servers(self, fault: Fault) -> list[str]:
         numbers = {target % len(self._servers) for target in fault.targets}
@@ -233,17 +229,3 @@ class FaultyServers(Simulation):
         for _ in range(2 if nonsense == "twice" else 1):
             self.watching.executed(worker.worker_id, done.batch_id)
             self.core.on_executed(now_s, worker.worker_id, done)
-
-    def _said(self, output: Output) -> Output:
-        """Safety and the monitor do not always say the same."""
-        draw = self._draw.random()
-        if output.verdict == "safe":
-            return Output(verdict="unsafe") if draw < self._share("verdict_unsafe", UNSAFE) else output
-        if output.verdict != "ongoing":
-            return output
-        if self.calm or draw < self._share("verdict_done", DONE):
-            return Output(verdict="done")
-        return Output(verdict="failed") if draw > 1 - self._share("verdict_failed", FAILED) else output
-
-    def _share(self, kind: str, usual: float) -> float:
-        return max([0.0 if self.calm else usual, *(fault.amount for fault in self._active(kind))])

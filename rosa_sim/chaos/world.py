@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from math import inf
 from random import Random
 from typing import Any
 
-from rosa_client.connection.greeting import Greeting
-from rosa_client.runtime.commands import Alert
-from rosa_client.runtime.machines.task_machine import State
-from rosa_contract.config.tasks import MONITOR, Task
 from rosa_contract.wire.codec import request_header
-from rosa_server.simulator.servers import TO_GATEWAY, TO_ROBOT
-from rosa_sim.chaos.plan import NEVER, RESCHEDULED, Fault, Plan
-from rosa_sim.chaos.robot import ChaosRobot
-from rosa_sim.chaos.robot_watch import Broken, RobotWatch
+from rosa_sim.chaos.plan import RESCHEDULED, Fault, Plan
+from rosa_sim.chaos.robot_watch import Broken
 from rosa_sim.chaos.servers import FaultyServers
-from rosa_sim.fleet.simulation import ROBOT, Joining
+from rosa_sim.fleet.simulation import Joining
 
-OPERATOR_S = 1.0  # a person answers so soon, when nothing is wrong with them
 LOOKS_EVERY_S = 0.25  # at robots that say nothing
 ENDS_WITHIN_S = 90.0  # after the last fault: 60 s to connect, 30 s for a worker that hangs
 FORGETS_AFTER_S = 30.0
@@ -68,15 +60,6 @@ class ChaosWorld(FaultyServers):
 
         self._book()
 
-    def _settled(self, robot: ChaosRobot) -> bool:
-        """Done, or a human is asked; a task without a monitor has no end of its own: then it works again."""
-        if robot.core.state in (State.IDLE, State.WAITING_FOR_HUMAN):
-            return True
-        return MONITOR not in robot.core.calls and robot.watch.played_s > self.plan.seconds
-
-    def _live(self) -> list[Any]:
-        return list(self._seats.values())
-
     def _look(self, now_s: float) -> None:
         for seat in self._live():
             seat.robot.watch.look(now_s)
@@ -118,91 +101,6 @@ class ChaosWorld(FaultyServers):
                 if name not in here and not down:
                     self._switch_on(name, now_s)
 
-    def _hits_number(self, fault: Fault, index: int) -> bool:
-        return not fault.targets or index in {target % len(self._numbers) for target in fault.targets}
-
-    def _hits(self, fault: Fault, seat: Any) -> bool:
-        return self._hits_number(fault, self._numbers[seat.robot.name])
-
-    # -- links ---------------------------------------------------------------------------------------------------------
-
-    def _copies(self, seat: Any, up: bool, arrives_s: float | None) -> list[float]:
-        """When the copies of a message arrive that would arrive once."""
-        if arrives_s is None or id(seat) in self._dead:
-            return []
-        draw = self._draw.random
-        times = [arrives_s]
-        for fault in self._now:
-            if not (fault.kind.startswith("message_") or fault.kind == "partition") or not self._hits(
-                fault, seat
-            ):
-                continue
-            if fault.kind == "partition":
-                if int(fault.amount) in (0, 1 if up else 2):
-                    return []
-            elif fault.kind == "message_loss":
-                times = [time for time in times if draw() >= fault.amount]
-            elif fault.kind == "message_delay":
-                times = [time + fault.amount for time in times]
-            elif fault.kind == "message_reordering":
-                times = [time + draw() * fault.amount for time in times]
-            elif draw() < fault.amount:
-                times += [time + draw() * 0.05 for time in times]
-        return times
-
-    def _send(self, now_s: float, seat: Any, message: Any) -> None:
-        seat.link.sent(now_s)
-        for time_s in self._copies(seat, True, seat.up.arrives_s(now_s)):
-            self._at(time_s, TO_GATEWAY, seat, message)
-
-    def _say(self, now_s: float, connection: bytes, message: Any) -> None:
-        seat = self._seats.get(connection)
-        if seat is None:
-            return
-        for time_s in self._copies(seat, False, seat.down.arrives_s(now_s)):
-            self._at(time_s, TO_ROBOT, seat, message)
-
-    # -- robots --------------------------------------------------------------------------------------------------------
-
-    def _new_robot(self, name: str, task: Task, link: Greeting, phase_s: float) -> ChaosRobot:
-        robot = ChaosRobot(name, task, ROBOT, link, self._observer, self._habits, phase_s)
-        period_s = self.plan.control_period_s
-        robot.world, robot.watch = self, RobotWatch(name, task, ROBOT, period_s)
-        return robot
-
-    def _switch_off(self, seat: Any, now_s: float) -> None:
-        self._dead.add(id(seat))
-        self._gone.append(seat)  # kept, so that no other seat gets its id
-        seat.wake_s = inf
-        del self._seats[seat.connection]
-        if not self._down:
-            self.core.on_gone(now_s, seat.connection)
-
-    def _switch_on(self, name: str, now_s: float) -> None:
-        self._lives_of[name] += 1
-        self.join(Joining(name, name.rpartition("-")[0], now_s + 0.001))
-
-    def join(self, joining: Joining) -> None:
-        """As in the simulation; another life of a robot comes on another connection."""
-        super().join(joining)
-        life = self._lives_of[joining.name]
-        if life:
-            seat = self._seats.pop(joining.name.encode())
-            seat.connection = f"{joining.name}.{life}".encode()
-            self._seats[seat.connection] = seat
-
-    def _begin(self, now_s: float, seat: Any) -> None:
-        if id(seat) not in self._dead:
-            super()._begin(now_s, seat)
-
-    def _wake_link(self, now_s: float, seat: Any) -> None:
-        if id(seat) not in self._dead:
-            super()._wake_link(now_s, seat)
-
-    def _to_robot(self, now_s: float, seat: Any, message: Any) -> None:
-        if id(seat) not in self._dead:
-            super()._to_robot(now_s, seat, message)
-
     def _hurry(self, fault: Fault, now_s: float) -> None:
         """Requests beside the robot's own, as from a client that knows no rates."""
         if fault not in self._now:
@@ -215,19 +113,9 @@ class ChaosWorld(FaultyServers):
                     self._send(now_s, seat, header)
         self.at(now_s + 1 / fault.amount, partial(self._hurry, fault))
 
-    def operator_comes_s(self, robot: ChaosRobot, now_s: float) -> float:
-        """When somebody answers this robot's alert."""
-        if self.calm:
-            return inf
-        index = self._numbers[robot.name]
-        late = [f.amount for f in self._active("operator_late") if self._hits_number(f, index)]
-        if any(amount <= NEVER for amount in late):
-            return inf
-        return now_s + max([OPERATOR_S, *late])
-
-    def choice_of_operator(self, alert: Alert) -> str:
-        """Any of those that the robot offers."""
-        return self._draw.choice(alert.choices)
+    def _connection_ended(self, now_s: float, seat: Any) -> None:
+        if not self._down:
+            self.core.on_gone(now_s, seat.connection)
 
     def _to_gateway(self, now_s: float, seat: Any, message: Any) -> None:
         if self._down or id(seat) in self._dead:

@@ -76,7 +76,7 @@ class Simulation(SimulatedFleet[RobotSeat]):
         """Switch a robot on at its time."""
         name, task = joining.name, self._serving.factory.tasks[joining.task]
         rng = Random(f"{self._seed} {name}")
-        link = Greeting("the simulated gateway", Hello(name, joining.task, {}, {}))
+        link = self._new_link(Hello(name, joining.task, {}, {}))
         phase_s = joining.start_s + rng.random() * max(
             self._habits.control_period_s, self._habits.camera_period_s
         )
@@ -87,6 +87,9 @@ class Simulation(SimulatedFleet[RobotSeat]):
         if joining.hello_s is not None and joining.hello_s < joining.start_s:
             self._at(joining.hello_s, CALL, self._wake_link, seat)
         self._at(joining.start_s, CALL, self._begin, seat)
+
+    def _new_link(self, hello: Hello) -> Greeting:
+        return Greeting("the simulated gateway", hello)
 
     def _new_robot(self, name: str, task: Task, link: Greeting, phase_s: float) -> VirtualRobot:
         return VirtualRobot(name, task, ROBOT, link, self._observer, self._habits, phase_s)

@@ -36,8 +36,10 @@ from rosa_server.serving.core.sessions.check import (
     progress_of,
     request_fields,
 )
+from rosa_server.serving.core.sessions.failover import Failover
 from rosa_server.serving.core.sessions.router import Router
 from rosa_server.serving.core.sessions.session import Session, Sessions
+from rosa_server.serving.core.sessions.slots import Slots
 from rosa_server.serving.core.workers.epochs import OLD_EPOCH, Epochs
 from rosa_server.serving.core.workers.pool import WorkerPool
 from rosa_server.serving.core.workers.shadowing import Shadow
@@ -58,9 +60,10 @@ class ServingCore:
         placement: Placement | None = None,
         admission: AdmissionControl | None = None,
         new_token: Callable[[], str] = token_hex,
+        make_slots: Callable[[Placement, AdmissionControl, Failover], Slots] = Slots,
     ) -> None:
         """`placement`: where a schedule puts models and robots; none: every model's workers serve every robot."""
-        self.router = Router(factory, placement, admission)
+        self.router = Router(factory, placement, admission, make_slots)
         self.sessions = Sessions(self.router, new_token, factory.gateway.status_hz)
         self.visits: deque[Visit] = deque(maxlen=MAX_VISITS)  # since somebody took them
         self.lengths, self.turnover = TaskLengths(), Turnover()  # of the tasks that have ended here

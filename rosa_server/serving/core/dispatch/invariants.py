@@ -58,6 +58,7 @@ class _Request:
     deliveries: int = 0
     replies: int = 0
     dispatches: int = 0
+    grace_s: float = 0.0  # after its deadline, in which its answer may still come
     workers: set[str] = field(default_factory=set)  # that hold it now
 
 
@@ -109,6 +110,12 @@ class Accounts:
         known.deadline_s = max(known.deadline_s, deadline_s)
         self.accepted += 1
         heapq.heappush(self._due, (known.deadline_s + ROUNDING_S, key))
+
+    def handed_on(self, key: Key, grace_s: float) -> None:
+        """A request is run elsewhere. It has an answer so long after its deadline at the latest."""
+        self._requests[key].dispatches += 1
+        self._requests[key].grace_s = grace_s
+        self.dispatched += 1
 
     # -- what comes out ------------------------------------------------------------------------------------------------
 
@@ -173,6 +180,9 @@ class Accounts:
             due_s, key = heapq.heappop(self._due)
             request = self._requests[key]
             if request.replies:
+                continue
+            if due_s < request.deadline_s + request.grace_s:
+                heapq.heappush(self._due, (request.deadline_s + request.grace_s + 2 * ROUNDING_S, key))
                 continue
             patience_s = due_s if due_s > request.deadline_s + ANSWERED_WITHIN_S else 0.0
             if not request.workers or patience_s:

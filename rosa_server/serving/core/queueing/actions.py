@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rosa_contract.wire import messages as m
+from rosa_server.plan.peering import ToPeer
 from rosa_server.serving.core.queueing.ledger import Call
 
 
@@ -64,6 +65,13 @@ class Note(NamedTuple):
     fields: Mapping[str, Any]
 
 
+class Tell(NamedTuple):
+    """Send a message to another gateway of this schedule."""
+
+    node: str
+    message: ToPeer
+
+
 class Visit(NamedTuple):
     """A robot has joined or left. No action: whoever keeps records takes it from the core when it likes."""
 
@@ -74,4 +82,4 @@ class Visit(NamedTuple):
     reason: str  # why it has left
 
 
-Action = Say | Reply | Dispatch | Cancel | Kill | Note
+Action = Say | Reply | Dispatch | Cancel | Kill | Note | Tell

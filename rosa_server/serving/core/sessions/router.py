@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from rosa_contract.config.factory import Factory
@@ -31,13 +31,17 @@ class Router:
     """(task, slot, component) -> replica, by the schedule and by which replicas have failed."""
 
     def __init__(
-        self, factory: Factory, placement: Placement | None = None, admission: AdmissionControl | None = None
+        self,
+        factory: Factory,
+        placement: Placement | None = None,
+        admission: AdmissionControl | None = None,
+        make_slots: Callable[[Placement, AdmissionControl, Failover], Slots] = Slots,
     ) -> None:
         self._models = {task: factory.models_of(task) for task in factory.tasks}
         self._needs: dict[str, ModelNeeds] = {}
         placement = placement or unplanned(factory)
         self.failover = Failover(placement.replicas, placement.standbys)
-        self._slots = Slots(placement, admission or NoAdmission(), self.failover)
+        self._slots = make_slots(placement, admission or NoAdmission(), self.failover)
 
     @property
     def placement(self) -> Placement:
@@ -49,11 +53,11 @@ class Router:
 
     @property
     def ready(self) -> bool:
-        """Whether every stream of the placement has a warm worker."""
+        """Whether every stream that workers of this gateway answer has a warm one."""
         return all(
             self.failover.is_live(replica.id)
             for replica in self.placement.replicas.values()
-            if not replica.standby
+            if not replica.standby and not replica.node
         )
 
     def models_of(self, task: str) -> Mapping[str, str]:
@@ -84,10 +88,10 @@ class Router:
         routes = self.placement.routes
         return self._models[task] if routes is None else routes[slot]
 
-    def take(self, task: str) -> Taken | Refused:
-        """A slot for one more robot of a task, or why there is none."""
+    def take(self, task: str, robot: str = "", token: str = "") -> Taken | Refused:
+        """A slot for a robot of a task, or why there is none. `token`: what it was welcomed with before."""
         if self.placement.routes is not None:
-            return self._slots.take(task)
+            return self._slots.take(task, robot, token)
         cold = self.failover.first_cold(self._models[task].values())
         return Taken(ANYWHERE) if cold is None else not_ready(cold)
 
@@ -97,9 +101,9 @@ class Router:
             raise ValueError("there is no schedule, so any robot may come")
         return self._slots.add(task, dry_run)
 
-    def release(self, slot: str) -> bool:
+    def release(self, slot: str, bye: bool = False) -> bool:
         """Give a slot back. True when that changed the placement."""
-        return self.placement.routes is not None and self._slots.release(slot)
+        return self.placement.routes is not None and self._slots.release(slot, bye)
 
     @property
     def admission(self) -> AdmissionControl:

@@ -8,7 +8,7 @@ connection, and ends with it: its robot keeps its place for a while, and has to 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hmac import compare_digest
 
@@ -68,6 +68,7 @@ class Sessions:
         self._silent: dict[bytes, Session] = {}  # those of them whose connection has not ended
         self._by_connection: dict[bytes, Session] = {}
         self._begun = 0  # sessions
+        self.gateways: Sequence[str] = ()  # of the schedule, this one first, where there are others
         self.removed: dict[
             str, str
         ] = {}  # robots that a person has taken out, and the words that they are refused with
@@ -145,7 +146,10 @@ class Sessions:
         starts_ms = {name: (at_s - now_s) * 1000 for name, at_s in session.starts_s.items() if at_s > now_s}
         permits = self._router.permits_of(session.routes)
         rules = (rates_hz, cameras, session.token, catch_up, starts_ms, permits)
-        return Welcome(session.models, *rules, cancels=True, tasks=True, status_hz=self._status_hz)
+        others = self.gateways
+        return Welcome(
+            session.models, *rules, cancels=True, tasks=True, status_hz=self._status_hz, gateways=others
+        )
 
     def gone(self, connection: bytes) -> None:
         """A connection has ended. Its robot may come back on another one at once."""
@@ -167,7 +171,7 @@ class Sessions:
                 del self._reserved[next(iter(self._reserved))]
         del self._by_robot[session.robot_id]
         self._callers.subtract(session.routes.values())
-        return self._router.release(session.slot)
+        return self._router.release(session.slot, bye)
 
     def update_routes(self) -> bool:
         """The placement has changed: look up every robot's routes again. True when those of some robot changed."""
@@ -198,12 +202,12 @@ class Sessions:
         left = [old for old in (before, None if holder is before else holder) if old is not None]
         for old in left:
             placement_changed |= self.leave(old)
-        taken = self._router.take(hello.task)
+        taken = self._router.take(hello.task, hello.robot_id, hello.token)
         if isinstance(taken, Refused):
             return Greeting(taken, None, left, None, placement_changed)
         models, routes = self._router.models_of(hello.task), self._router.routes_of(hello.task, taken.slot)
         self._reserved.pop(hello.robot_id, None)
-        token = self._new_token()
+        token = taken.token or self._new_token()
         starts_s = {name: now_s + p.wait_s(now_s) for name, p in self._router.phases_of(taken.slot).items()}
         session = Session(
             connection, hello.robot_id, hello.task, taken.slot, models, routes, now_s, token, starts_s

@@ -19,6 +19,7 @@ class Taken:
 
     slot: str
     admitted: Admitted | None = None  # where the slot was added for this robot
+    token: str = ""  # the proof that it has it, where several gateways share the schedule
 
 
 class Slots:
@@ -72,8 +73,8 @@ class Slots:
         """Replicas or slots have changed: what was refused may be possible now."""
         self._refused.clear()
 
-    def take(self, task: str) -> Taken | Refused:
-        """The lowest free slot whose replicas are warm, or one that admission adds."""
+    def take(self, task: str, robot: str = "", token: str = "") -> Taken | Refused:
+        """The lowest free slot whose replicas are warm, or one that admission adds. It makes no difference who asks."""
         if task not in self._refused:
             found = self._planned_slot(task) or self._added_slot(task)
             if isinstance(found, Taken):
@@ -81,8 +82,8 @@ class Slots:
             self._refused[task] = found
         return self._refused[task]
 
-    def release(self, slot: str) -> bool:
-        """The robot of a slot has left. True when that changed the placement."""
+    def release(self, slot: str, bye: bool = False) -> bool:
+        """The robot of a slot has left, with a `bye` or without. True when that changed the placement."""
         self.changed()
         self._put(slot)
         return self.trim()

@@ -311,6 +311,11 @@ class WorkerPool:
             call.attempts += 1
         return batch
 
+    def ran_as(self, worker: WorkerState, batch_id: int, size: int) -> None:
+        """A call ran together with others that this pool knows nothing of: so many were they."""
+        if batch_id in worker.batches and size > 0:
+            worker.batches[batch_id].size = size
+
     def finish(self, worker: WorkerState, batch_id: int, now_s: float, decode_s: float = 0.0) -> None:
         """A batch has ended; its pictures took `decode_s`. The next one begins only now: its end is corrected."""
         if worker.apart:

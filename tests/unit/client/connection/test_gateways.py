@@ -159,3 +159,65 @@ def test_it_says_hello_as_soon_as_the_next_gateway_is_connected_and_looks_often(
             heard = second.heard()
     finally:
         link.close()
+
+
+# -- gateways that it learns of ----------------------------------------------------------------------------------------
+
+
+def test_the_gateways_of_one_schedule_are_learned_and_the_one_that_serves_stays() -> None:
+    gateways = KnownGateways(["here", "elsewhere"])
+    gateways.turns(0.0, True, "")
+    assert gateways.learn(["here as it names itself", "b", "c"]) and gateways.current == "here"
+    assert not gateways.learn(["here as it names itself", "b", "c"]), "no news"
+    assert gateways.shares("here", "b") and not gateways.shares("here", "elsewhere")
+    order = []
+    for second in (10.0, 20.0, 30.0, 40.0):
+        assert gateways.turns(second, False, "disconnected")
+        order.append(gateways.current)
+    assert set(order) == {"b", "c", "elsewhere", "here"}
+    assert KnownGateways(["alone"]).learn(["alone"]) is False
+
+
+def test_a_robot_that_was_told_one_gateway_goes_to_another_one_of_its_schedule_with_its_token(
+    pair: tuple[Gateway, Gateway], tmp_path: Path
+) -> None:
+    first, second = pair
+    folder = tmp_path / "tokens"
+    link = GatewayLink(first.endpoint, HELLO, token=SessionToken(folder, first.endpoint, "panda0"))
+    try:
+        hello_to(link, first)
+        first.say(m.Welcome({}, token="ofitsslot", gateways=(first.endpoint, second.endpoint)))
+        settle(link, True)
+        first.close()
+        assert hello_to(link, second).token == "ofitsslot", "and with it its slot"
+        second.say(m.Welcome({}, token="ofitsslot", gateways=(second.endpoint, first.endpoint)))
+        settle(link, True)
+        assert link.endpoint == second.endpoint
+        kept = SessionToken(folder, second.endpoint, "panda0")
+        assert kept.load() == "ofitsslot", "for a process that is started anew, wherever it begins"
+    finally:
+        link.close()
+
+
+@pytest.mark.parametrize("other", ["tcp://10.0.0.9:5570", "tcp://127.0.0.1:0", "nonsense"])
+def test_without_keys_no_gateway_is_learned_that_is_not_on_this_machine(
+    other: str, pair: tuple[Gateway, Gateway]
+) -> None:
+    first, _ = pair
+    link = GatewayLink(first.endpoint, HELLO)
+    try:
+        hello_to(link, first)
+        first.say(m.Welcome({}, gateways=(first.endpoint, other)))
+        settle(link, True)
+        first.close()
+        end_s = time.monotonic() + PATIENCE_S
+        now_s = time.monotonic()
+        while link.ready:
+            assert time.monotonic() < end_s
+            now_s += 0.5  # as if time flew
+            link.poll(0.0, now_s)
+        for later in range(10):
+            link.poll(0.0, now_s + later * WELCOMES_WITHIN_S)
+        assert link.endpoint == first.endpoint
+    finally:
+        link.close()

@@ -1,0 +1,115 @@
+"""What the gateways of one schedule say to each other.
+
+Nothing here is a time of day: what is left of a budget, and how long a message was kept, are durations, and each
+machine counts them with its own clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rosa_contract.wire.bounds import MAX_BATCH, MAX_BUDGET_MS, MAX_DURATION_MS, MAX_ROBOTS
+from rosa_contract.wire.causes import CAUSES
+from rosa_contract.wire.containers import Map, Pair, Several
+from rosa_contract.wire.rules import (
+    FLAG,
+    ID,
+    NAME,
+    SHORT_TEXT,
+    TEXT,
+    Choice,
+    InFrames,
+    Number,
+    Whole,
+    declared,
+)
+from rosa_contract.wire.schema import Object
+from rosa_contract.wire.work import WorkerReady
+
+DURATION = Number(0.0, MAX_DURATION_MS)
+GRANTS = Map(Pair(ID, SHORT_TEXT, "[number, robot]"), MAX_ROBOTS)
+# Why a gateway does not run what another one forwards; then nobody has run it.
+NOT_TAKEN = {
+    "old_epoch": "its schedule is older than the one here",
+    "new_epoch": "its schedule is newer than the one here",
+    "not_warm": "no worker of the replica is here, or it is about to end",
+}
+
+
+@dataclass(frozen=True)
+class Beat:
+    """A gateway is there: sent several times a second to each other one."""
+
+    node: str = declared(NAME, "who says it")
+    life: str = declared(SHORT_TEXT, "of its process: another one after each start")
+    epoch: int = declared(ID, "number of the schedule that it runs")
+    number: int = declared(ID, "of the beats to this gateway; a lower one is an old one")
+    answers: int = declared(ID, "the last beat that it has heard from this gateway; 0: none", 0)
+    held_ms: float = declared(DURATION, "how long ago it has heard that", 0.0)
+    warm: Sequence[WorkerReady] = declared(
+        Several(Object(WorkerReady), MAX_BATCH, list), "a worker of each of its replicas that has one", ()
+    )
+    grants: Mapping[str, tuple[int, str]] = declared(
+        GRANTS, "slot that it gives out -> how often it has, and the robot that has it; empty: nobody", dict
+    )
+    returned: Mapping[str, tuple[int, str]] = declared(
+        GRANTS,
+        "slot of another gateway -> number and robot of a grant that a robot has given back here",
+        dict,
+    )
+
+
+@dataclass(frozen=True)
+class Forward:
+    """A robot's call for a worker of the other gateway's node."""
+
+    number: int = declared(ID, "of the call at the gateway of its robot")
+    life: str = declared(SHORT_TEXT, "of that gateway's process")
+    epoch: int = declared(ID, "number of the schedule that it runs")
+    session: int = declared(ID, "of its robot")
+    request_id: int = declared(ID, "the robot's own number of the call")
+    robot_id: str = declared(NAME, "whose it is")
+    component: str = declared(NAME, "which component of its task")
+    task: str = declared(NAME, "its task")
+    replica: str = declared(NAME, "who runs it")
+    budget_ms: float = declared(Number(0.0, MAX_BUDGET_MS), "what is left of its deadline")
+    network_ms: float = declared(
+        DURATION, "of that, what the way back to the robot and between the gateways takes"
+    )
+    over_rate: bool = declared(FLAG, "its robot sends faster than it may", False)
+    observation: str = declared(SHORT_TEXT, "a name for what it is about, as in `Sender`", "")
+    frames: Sequence[Any] = declared(
+        InFrames("all further frames"), "the request exactly as its robot sent it", ()
+    )
+
+
+@dataclass(frozen=True)
+class Forwarded:
+    """The one answer to a forwarded call."""
+
+    number: int = declared(ID, "that of `Forward`")
+    life: str = declared(SHORT_TEXT, "that of `Forward`")
+    epoch: int = declared(ID, "number of the schedule in which it was run, or not taken")
+    session: int = declared(ID, "that of `Forward`")
+    request_id: int = declared(ID, "that of `Forward`")
+    not_taken: str = declared(
+        Choice(NOT_TAKEN, empty=True), "why nobody here runs it; empty: it was taken", ""
+    )
+    cause: str = declared(Choice(CAUSES, empty=True), "why it has no output; empty where it has one", "")
+    reason: str = declared(TEXT, "the same in words", "")
+    inference_ms: float = declared(DURATION, "how long the model took", 0.0)
+    batch_size: int = declared(Whole(0, MAX_BATCH), "how many requests ran together", 0)
+    output: Any = declared(InFrames("the second frame"), "an encoded `Output`, where there is one", None)
+
+
+@dataclass(frozen=True)
+class ForwardCancel:
+    """Nobody waits for these forwarded calls any more."""
+
+    life: str = declared(SHORT_TEXT, "that of `Forward`")
+    numbers: Sequence[int] = declared(Several(ID, MAX_BATCH, list), "those of `Forward`")
+
+
+ToPeer = Beat | Forward | Forwarded | ForwardCancel

@@ -1,0 +1,385 @@
+"""The serving core of one of several gateways of a schedule. Pure.
+
+A replica of another node is served by a *borrowed* worker: as far as this core knows, one that runs many calls at a
+time and answers each by itself. It is ready while the node's gateway is there and has a warm worker, and lost when that
+falls silent; so queues, credits, failover to a standby, cancelling and "answered once" are those of any worker. What a
+borrowed worker is given goes to the other gateway with what is left of its budget, and waits there in the queue of the
+replica, as a *guest*, beside the calls of that gateway's own robots.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+from rosa_contract.config.factory import Factory
+from rosa_contract.wire import messages as m
+from rosa_server.plan.admission import AdmissionControl, NoAdmission
+from rosa_server.plan.nodes import AT_ONCE, Nodes, seen_from
+from rosa_server.plan.peering import Beat, Forward, ForwardCancel, Forwarded, ToPeer
+from rosa_server.plan.placement import Placement
+from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.forwarding.guests import Guest, Guests, connection_of
+from rosa_server.serving.core.forwarding.peer import (
+    ABSENT,
+    BEAT_EVERY_S,
+    BEATS_OTHER_EPOCH,
+    ENDS,
+    FALLS_SILENT,
+    HERE,
+    Peer,
+)
+from rosa_server.serving.core.queueing.actions import Action, Cancel, Dispatch, Kill, Note, Reply, Tell
+from rosa_server.serving.core.sessions.failover import Failover
+from rosa_server.serving.core.sessions.homes import Grant, HomeSlots, SlotTokens
+from rosa_server.serving.core.sessions.slots import task_of
+from rosa_server.serving.core.workers.epochs import OLD_EPOCH
+
+NO_MORE = "a schedule of several gateways has the planned robots only"
+ANSWER_GRACE_S = 0.25  # after its budget a forwarded call is answered here, whatever its node does
+SWEEP_EVERY_S = 1.0
+WORKS_S = 1.0  # a robot that has called within this time works here
+BORROWED = "/@"  # in the name of such a worker, between its replica and its node
+
+
+@dataclass(slots=True)
+class _Away:
+    """A call that was forwarded and is not answered."""
+
+    worker_id: str
+    node: str
+    ticket: int
+    session: int
+    request_id: int
+    ends_s: float
+
+
+class NodeCore(ServingCore):
+    """Everything that one gateway of several decides. `Tell` actions are for the other ones."""
+
+    def __init__(
+        self,
+        factory: Factory,
+        placement: Placement,
+        nodes: Nodes,
+        life: str,
+        tokens: SlotTokens,
+        kept: Mapping[str, Grant],
+        keep: Callable[[Mapping[str, Grant]], None],
+    ) -> None:
+        """`life`: of this process, another one after each start. `kept`, `keep`: see `HomeSlots`."""
+        self.nodes, self.life = nodes, life
+
+        def slots(placement: Placement, admission: AdmissionControl, failover: Failover) -> HomeSlots:
+            self.slots = HomeSlots(placement, admission, failover, nodes.home, nodes.here, tokens, kept, keep)
+            return self.slots
+
+        super().__init__(factory, seen_from(placement, nodes), NoAdmission(NO_MORE), make_slots=slots)
+        self.sessions.gateways = tuple(nodes.gateways[name] for name in (nodes.here, *nodes.others))
+        self.peers = {name: Peer(name) for name in nodes.others}
+        self._borrowed: dict[str, str] = {}  # worker -> its node
+        self._borrowed_of: dict[str, str] = {}  # replica -> borrowed worker
+        self._times_borrowed = 0
+        self._away: dict[int, _Away] = {}  # by number, which is that of the batch
+        self._ends: list[tuple[float, int]] = []
+        self.guests = Guests()
+        self._ready: dict[str, m.WorkerReady] = {}  # of own workers
+        self._beat_s = self._guests_s = 0.0
+
+    @property
+    def epoch(self) -> int:
+        return self.router.placement.epoch
+
+    # -- what the others say -------------------------------------------------------------------------------------------
+
+    def on_peer(self, now_s: float, node: str, message: ToPeer) -> None:
+        """Another gateway says something; the shell knows for certain that it is this one. Raises `KeyError` for a node
+        that the schedule does not have."""
+        peer = self.peers[node]
+        if isinstance(message, Beat):
+            self._hear(now_s, peer, message)
+        elif isinstance(message, Forward):
+            self._take_in(now_s, node, message)
+        elif isinstance(message, Forwarded):
+            self._answered(now_s, node, message)
+        else:
+            for number in message.numbers:
+                guest = self.guests.get(connection_of(node, message.life, number))
+                if guest is not None:
+                    self._dispatcher.cancel(now_s, guest.connection, guest.asked.request_id)
+
+    def peer_ended(self, now_s: float, node: str) -> None:
+        """The connection to another gateway has ended."""
+        if self.peers[node].happens(ENDS):
+            self._lose(now_s, node, "its connection ended")
+
+    def _hear(self, now_s: float, peer: Peer, beat: Beat) -> None:
+        was = peer.state
+        counts, lost = peer.hears(now_s, beat, self.epoch)
+        if lost:
+            why = (
+                "it was started again"
+                if peer.state == HERE
+                else f"it runs epoch {beat.epoch}, this is {self.epoch}"
+            )
+            self._lose(now_s, peer.node, why)
+        if not counts:
+            return
+        self.slots.hears(peer.node, beat.grants)
+        for slot, grant in beat.returned.items():
+            if not self._works_with(grant[1], slot):
+                self.slots.give_back(slot, grant)
+        for slot, grant in beat.grants.items():
+            if self._works_with_another(now_s, grant[1], slot):
+                self.slots.spare(slot, grant)
+        if peer.state != HERE:
+            return
+        if was != HERE:
+            self._do(Note("peer_here", {"node": peer.node, "epoch": beat.epoch}))
+        self._borrow(now_s, peer.node, beat)
+
+    def _works_with(self, robot: str, slot: str) -> bool:
+        session = self.sessions.of_robot(robot)
+        return session is not None and session.slot == slot
+
+    def _works_with_another(self, now_s: float, robot: str, slot: str) -> bool:
+        """Whether a robot has just called with another slot of the same task: then it has the proof of that one."""
+        session = self.sessions.of_robot(robot)
+        if session is None or session.gone or not session.newest or now_s > session.heard_s + WORKS_S:
+            return False
+        return session.slot != slot and session.task == task_of(slot)
+
+    def _borrow(self, now_s: float, node: str, beat: Beat) -> None:
+        """Its replicas have warm workers, or have none any more."""
+        warm = {self._replica_of(ready): ready for ready in beat.warm}
+        for worker_id in [one for one, of in self._borrowed.items() if of == node]:
+            if worker_id.rpartition("/")[0] not in warm:
+                self.on_lost(now_s, worker_id, f"{node} has no warm worker of it")
+        for replica, ready in warm.items():
+            if replica not in self._borrowed_of and self._is_at(replica, node):
+                self._times_borrowed += 1
+                worker_id = f"{replica}{BORROWED}{node}.{self._times_borrowed}"
+                self._borrowed[worker_id], self._borrowed_of[replica] = node, worker_id
+                one = replace(ready, worker_id=worker_id, max_batch=1, at_once=AT_ONCE, epoch=beat.epoch)
+                super().on_ready(now_s, one)
+
+    def _replica_of(self, ready: m.WorkerReady) -> str:
+        return self.router.placement.replica_of(ready.worker_id, ready.model) or ""
+
+    def _is_at(self, replica: str, node: str) -> bool:
+        placed = self.router.placement.replicas.get(replica)
+        return placed is not None and placed.node == node
+
+    def _lose(self, now_s: float, node: str, why: str) -> None:
+        """A gateway that was there is no more: its workers are lost, and nobody waits for what it has asked."""
+        self._do(Note("peer_lost", {"node": node, "reason": why}))
+        for worker_id in [one for one, of in self._borrowed.items() if of == node]:
+            self.on_lost(now_s, worker_id, f"{node}: {why}")
+        for guest in self.guests.open_of(node):
+            self._dispatcher.leave(now_s, guest.connection, f"its gateway {node} is gone: {why}")
+
+    # -- calls that others forward -------------------------------------------------------------------------------------
+
+    def _take_in(self, now_s: float, node: str, asked: Forward) -> None:
+        """Run a call for another gateway, or say at once why not."""
+        guest = Guest(node, asked, self.epoch)
+        if not self.guests.takes(guest):
+            return  # delivered twice
+        own = self.router.placement.replicas.get(asked.replica)
+        why = ""
+        if asked.epoch != self.epoch:
+            why = OLD_EPOCH if asked.epoch < self.epoch else "new_epoch"
+            self._do(
+                Note(why, {"node": node, "what": "forward", "epoch": asked.epoch, "expected": self.epoch})
+            )
+        elif own is None or own.node or not self.pool.serves(asked.replica) or self._dispatcher.draining:
+            why = "not_warm"
+        if why or own is None:
+            guest.done_s = now_s
+            self._do(Tell(node, self._answer(guest, not_taken=why)))
+            return
+        queue = self.router.failover.feeds_from(asked.replica)
+        call = self.ledger.open(
+            guest.connection,
+            asked.robot_id,
+            asked.component,
+            own.model,
+            asked.request_id,
+            now_s,
+            asked.budget_ms,
+            asked.frames,
+            queue,
+        )
+        call.slo_s = self._factory.tasks[asked.task].components[asked.component].slo_ms / 1000
+        call.network_s, call.over_rate = asked.network_ms / 1000, asked.over_rate
+        call.observation = asked.observation
+        call.rank_s = self._dispatcher.lanes[queue].rates.rank_s(call, None)
+        self._dispatcher.arrive(now_s, call, asked.task)
+
+    def _answer(self, guest: Guest, reply: Reply | None = None, not_taken: str = "") -> Forwarded:
+        asked = guest.asked
+        names = (asked.number, asked.life, guest.epoch, asked.session, asked.request_id)
+        if reply is None:
+            return Forwarded(*names, not_taken)
+        ran = (reply.inference_ms, reply.batch_size, reply.output)
+        return Forwarded(*names, "", reply.cause, reply.reason, *ran)
+
+    # -- calls that are forwarded --------------------------------------------------------------------------------------
+
+    def _forward(self, node: str, given: Dispatch) -> Forward:
+        (call,) = given.calls
+        session = self.sessions.get(call.connection)
+        guest = self.guests.get(call.connection)
+        number = session.number if session is not None else 0
+        task = session.task if session is not None else guest.asked.task if guest is not None else ""
+        ends_s = call.deadline_s + ANSWER_GRACE_S
+        self._away[given.batch_id] = _Away(
+            given.worker_id, node, call.ticket, number, call.request_id, ends_s
+        )
+        heapq.heappush(self._ends, (ends_s, given.batch_id))
+        return Forward(
+            given.batch_id,
+            self.life,
+            self.epoch,
+            number,
+            call.request_id,
+            call.robot_id,
+            call.component,
+            task,
+            given.worker_id.rpartition("/")[0],
+            max(0.0, call.deadline_s - call.dispatched_s) * 1000,
+            (call.network_s + self.peers[node].rtt_s) * 1000,
+            call.over_rate,
+            f"{self.nodes.here}/{self.life}/{call.observation}" if call.observation else "",
+            call.frames,
+        )
+
+    def _answered(self, now_s: float, node: str, answer: Forwarded) -> None:
+        """The answer to a forwarded call. One that nobody waits for, or that is for another call, does not count."""
+        away = self._away.get(answer.number)
+        if (
+            away is None
+            or answer.life != self.life
+            or (away.node, away.session, away.request_id) != (node, answer.session, answer.request_id)
+        ):
+            self._do(Note("late_forward", {"node": node, "number": answer.number}))
+            return
+        if answer.not_taken:
+            self.on_lost(now_s, away.worker_id, f"{node}: {answer.not_taken}")
+            return
+        worker = self.pool.get(away.worker_id)
+        if worker is not None and answer.epoch >= worker.epoch:
+            del self._away[answer.number]
+            self.pool.ran_as(worker, answer.number, answer.batch_size)
+        super().on_executed(
+            now_s,
+            away.worker_id,
+            m.Executed(
+                answer.number,
+                [away.ticket],
+                answer.inference_ms,
+                [(answer.cause, answer.reason)],
+                [answer.output],
+                epoch=answer.epoch,
+            ),
+        )
+
+    def _give_up_late(self, now_s: float) -> None:
+        """What has no answer although its budget is spent is answered here: its message, or the answer, is lost."""
+        while self._ends and self._ends[0][0] <= now_s:
+            _, number = heapq.heappop(self._ends)
+            away = self._away.pop(number, None)
+            worker = self.pool.get(away.worker_id) if away is not None else None
+            if away is not None and worker is not None:
+                error = "no_worker", f"node {away.node} did not answer within its budget"
+                done = m.Executed(number, [away.ticket], 0.0, [error], [b""], epoch=worker.epoch)
+                super().on_executed(now_s, away.worker_id, done)
+
+    # -- this gateway --------------------------------------------------------------------------------------------------
+
+    def on_ready(self, now_s: float, ready: m.WorkerReady) -> None:
+        """See `ServingCore`; the other gateways hear of it with the next beat."""
+        self._ready[ready.worker_id] = ready
+        super().on_ready(now_s, ready)
+        self._beat_s = now_s
+
+    def on_lost(self, now_s: float, worker_id: str, why: str) -> None:
+        """See `ServingCore`; of a borrowed worker, too."""
+        if self._ready.pop(worker_id, None) is not None:
+            self._beat_s = now_s
+        if self._borrowed.pop(worker_id, None) is not None:
+            del self._borrowed_of[worker_id.rpartition("/")[0]]
+            for number in [number for number, away in self._away.items() if away.worker_id == worker_id]:
+                del self._away[number]
+        super().on_lost(now_s, worker_id, why)
+
+    def adopt(
+        self,
+        now_s: float,
+        placement: Placement,
+        admission: AdmissionControl,
+        planned: Mapping[str, int] | None = None,
+    ) -> None:
+        """See `ServingCore`. A gateway that runs the schedule of before is as good as gone until it adopts this one."""
+        super().adopt(now_s, seen_from(placement, self.nodes), NoAdmission(NO_MORE), planned)
+        for peer in self.peers.values():
+            if peer.state != ABSENT and peer.epoch != self.epoch and peer.happens(BEATS_OTHER_EPOCH):
+                self._lose(now_s, peer.node, f"it runs epoch {peer.epoch}, this is {self.epoch}")
+        self._beat_s = now_s
+
+    def remove(self, now_s: float, robot_id: str, words: str) -> None:
+        """See `ServingCore`; the slots of this gateway that the robot has are free."""
+        super().remove(now_s, robot_id, words)
+        for slot in self.slots.of_robot(robot_id):
+            self.slots.give_back(slot, self.slots.grants[slot])
+
+    def tick(self, now_s: float) -> float:
+        """See `ServingCore`."""
+        for peer in self.peers.values():
+            if peer.state != ABSENT and now_s >= peer.silent_at_s() and peer.happens(FALLS_SILENT):
+                self._lose(now_s, peer.node, "it is silent")
+        self._give_up_late(now_s)
+        next_s = super().tick(now_s)
+        if now_s >= self._beat_s:
+            self._beat_s = now_s + BEAT_EVERY_S
+            self._beat(now_s)
+        if now_s >= self._guests_s:
+            self._guests_s = now_s + SWEEP_EVERY_S
+            self.guests.sweep(now_s)
+        silent_s = min((p.silent_at_s() for p in self.peers.values() if p.state != ABSENT), default=inf)
+        return min(next_s, self._beat_s, silent_s, self._ends[0][0] if self._ends else inf)
+
+    def _beat(self, now_s: float) -> None:
+        warm: Mapping[str, m.WorkerReady] = {}
+        if not self._dispatcher.draining:
+            known = ((one.replica, self._ready.get(one.worker_id)) for one in self.pool if not one.retired)
+            warm = {replica: ready for replica, ready in known if ready is not None}
+        about = (list(warm.values()), self.slots.grants, self.slots.returned)
+        for peer in self.peers.values():
+            self._do(Tell(peer.node, Beat(self.nodes.here, self.life, self.epoch, *peer.says(now_s), *about)))
+
+    def actions(self) -> list[Action]:
+        """See `ServingCore`. What borrowed workers are given and told, and answers to guests, go to other gateways."""
+        return [self._outward(action) for action in super().actions() if not self._is_inward(action)]
+
+    def _is_inward(self, action: Action) -> bool:
+        """What is for a borrowed worker that counts as lost goes nowhere: its calls went elsewhere with that."""
+        if not isinstance(action, Kill | Dispatch | Cancel) or BORROWED not in action.worker_id:
+            return False
+        return isinstance(action, Kill) or action.worker_id not in self._borrowed
+
+    def _outward(self, action: Action) -> Action:
+        if isinstance(action, Dispatch) and (node := self._borrowed.get(action.worker_id)):
+            return Tell(node, self._forward(node, action))
+        if isinstance(action, Cancel) and (node := self._borrowed.get(action.worker_id)):
+            return Tell(node, ForwardCancel(self.life, self._numbers(action.tickets)))
+        if isinstance(action, Reply) and (guest := self.guests.get(action.call.connection)):
+            guest.done_s = action.ended_s
+            self._dispatcher.ranking.forget(guest.connection)
+            return Tell(guest.node, self._answer(guest, action))
+        return action
+
+    def _numbers(self, tickets: Sequence[int]) -> list[int]:
+        return [number for number, away in self._away.items() if away.ticket in tickets]

@@ -1,0 +1,285 @@
+"""A robot of one gateway is served by a worker of another one's node: once, in time, or it is told why not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rosa_contract.wire import messages as m
+from rosa_server.plan.admission import NoAdmission
+from rosa_server.plan.peering import Beat, Forward, ForwardCancel, Forwarded
+from rosa_server.serving.core.forwarding.peer import ABSENT, HERE, OTHER_EPOCH
+from tests.unit.server.serving.core.forwarding.pair import GATEWAYS, Node, Pair
+from tests.unit.server.serving.core.planned import PLACEMENT
+from tests.unit.server.serving.core.stage import Stage
+
+GPU1, GPU2 = "gpu1/0.1", "gpu2/0.1"
+
+
+def welcomed(pair: Pair) -> Pair:
+    """r0 is at a, with System 1 there and safety at b; s0 is at a, and its model at b; r1 is at b."""
+    for node, robot, task in ((pair.a, "r0", "pick"), (pair.a, "s0", "sort"), (pair.b, "r1", "pick")):
+        assert isinstance(pair.greet(node, robot, task), m.Welcome)
+    return pair
+
+
+def ended(node: Node) -> list[tuple[str, int, str]]:
+    return [(a.call.robot_id, a.call.request_id, a.cause or a.status) for a in node.answers]
+
+
+def test_a_call_is_run_at_the_other_node_with_what_is_left_of_its_budget_and_answered_once() -> None:
+    pair = welcomed(Pair())
+    pair.ask(pair.a, "s0", 7, budget_ms=300.0)
+    (forward,) = pair.said(Forward)
+    assert (forward.replica, forward.robot_id, forward.request_id, forward.task) == ("gpu1", "s0", 7, "sort")
+    assert forward.budget_ms <= 300.0 and forward.frames
+    pair.wait(0.05)
+    pair.b.finish(pair.now_s, GPU1)
+    pair.settle()
+    assert ended(pair.a) == [("s0", 7, "ok")] and pair.a.answers[0].output == b"output of b"
+    assert pair.b.answers == [], "the robot is not b's"
+    assert not len(pair.a.core.ledger) and not len(pair.b.core.ledger)
+    (answer,) = pair.said(Forwarded)
+    assert (answer.session, answer.request_id, answer.epoch) == (forward.session, 7, 0)
+
+
+def test_calls_of_both_gateways_run_in_one_batch_of_the_node_that_has_the_model() -> None:
+    pair = welcomed(Pair())
+    for number in (1, 2):
+        pair.ask(pair.a, "r0", number, "safety", budget_ms=5000.0)
+    held = len(pair.b.held[GPU2])
+    pair.ask(pair.b, "r1", 3, "safety", budget_ms=5000.0)
+    pair.ask(pair.a, "r0", 4, "safety", budget_ms=5000.0)
+    while any(pair.b.held.values()):
+        pair.b.finish(pair.now_s, GPU2)
+        pair.settle()
+    assert held and ("r1", 3, "ok") in ended(pair.b)
+    assert {cause for _, _, cause in ended(pair.a)} <= {"ok", "fresher_request"} and len(ended(pair.a)) == 3
+
+
+def test_a_message_that_comes_twice_is_run_once_and_an_answer_that_comes_twice_is_told_once() -> None:
+    pair = welcomed(Pair())
+    pair.ask(pair.a, "s0", 7)
+    (forward,) = pair.said(Forward)
+    pair.b.core.on_peer(pair.now_s, "a", forward)
+    pair.settle()
+    assert len(pair.b.held[GPU1]) == 1
+    pair.b.finish(pair.now_s, GPU1)
+    pair.settle()
+    (answer,) = pair.said(Forwarded)
+    pair.a.core.on_peer(pair.now_s, "b", answer)
+    pair.b.core.on_peer(pair.now_s, "a", forward)
+    pair.settle()
+    assert ended(pair.a) == [("s0", 7, "ok")] and not pair.b.held[GPU1]
+    assert [note.event for note in pair.a.notes if note.event == "late_forward"] == ["late_forward"]
+
+
+def test_the_calls_of_a_silent_gateway_go_to_the_standby_with_what_is_left_of_their_budget() -> None:
+    pair = welcomed(Pair())
+    pair.ask(pair.a, "s0", 7, budget_ms=2000.0)
+    pair.cut = True
+    pair.wait(0.8)
+    assert pair.a.core.peers["b"].state == ABSENT
+    (batch,) = pair.a.held["spare/policy/0.1"]
+    (call,) = batch.calls
+    assert call.request_id == 7 and 1.0 < call.deadline_s - pair.now_s < 1.5
+    pair.a.finish(pair.now_s, "spare/policy/0.1")
+    pair.settle()
+    pair.cut = False
+    pair.b.finish(pair.now_s, GPU1)
+    pair.wait(0.5)
+    assert ended(pair.a) == [("s0", 7, "ok")] and pair.a.answers[0].output == b"output of a"
+    assert pair.a.core.peers["b"].state == HERE
+    pair.ask(pair.a, "s0", 8)
+    assert pair.said(Forward)[-1].request_id == 8, "and its own server has it again"
+
+
+def test_without_a_standby_a_call_for_a_lost_node_is_refused_when_its_budget_is_spent() -> None:
+    pair = welcomed(Pair(replace(PLACEMENT, standbys={})))
+    pair.cut = True
+    pair.wait(1.0)
+    pair.ask(pair.a, "s0", 7, budget_ms=300.0)
+    pair.wait(0.4)
+    assert ended(pair.a) == [("s0", 7, "no_worker")]
+
+
+def test_a_call_whose_message_is_lost_is_answered_soon_after_its_budget() -> None:
+    pair = welcomed(Pair())
+    pair.lost = (Forward,)
+    pair.ask(pair.a, "s0", 7, budget_ms=300.0)
+    pair.wait(0.6)
+    assert ended(pair.a) == [("s0", 7, "no_worker")]
+    assert pair.a.core.peers["b"].state == HERE, "its beats come"
+
+
+def test_who_cancels_and_who_leaves_is_carried_over() -> None:
+    pair = welcomed(Pair())
+    for number, robot in ((1, "s0"), (2, "s0")):
+        pair.ask(pair.a, robot, number, budget_ms=5000.0)
+    pair.a.core.on_robot(pair.now_s, b"s0", m.Cancel(2))
+    pair.settle()
+    assert len(pair.said(ForwardCancel)) == 1 and ended(pair.a)[-1] == ("s0", 2, "cancelled")
+    assert len(pair.b.core.ledger) == 1
+    pair.a.core.on_gone(pair.now_s, b"s0")
+    pair.settle()
+    assert not len(pair.b.core.ledger) and len(pair.said(ForwardCancel)) == 2
+
+
+def test_a_gateway_of_another_epoch_is_as_good_as_gone_until_it_has_the_same_schedule() -> None:
+    pair = welcomed(Pair())
+    other = replace(PLACEMENT, epoch=5)
+    pair.a.core.adopt(pair.now_s, other, NoAdmission())
+    pair.wait(0.3)
+    assert pair.a.core.peers["b"].state == pair.b.core.peers["a"].state == OTHER_EPOCH
+    pair.ask(pair.a, "s0", 7, budget_ms=300.0)
+    assert not pair.said(Forward) and pair.a.held["spare/policy/0.1"], "it has its standby"
+    forward = Forward(99, "a1", 0, 1, 3, "s0", "system1", "sort", "gpu0", 300.0, 0.0)
+    pair.a.core.on_peer(pair.now_s, "b", replace(forward, life="b1"))
+    pair.settle()
+    (answer,) = pair.said(Forwarded)
+    assert (answer.not_taken, answer.epoch) == ("old_epoch", 5)
+    assert [note for note in pair.a.notes if note.event == "old_epoch"]
+    pair.b.core.adopt(pair.now_s, other, NoAdmission())
+    pair.wait(0.3)
+    assert pair.a.core.peers["b"].state == HERE
+    pair.ask(pair.a, "s0", 8)
+    assert pair.said(Forward)[-1].epoch == 5
+
+
+def test_an_answer_of_an_older_epoch_does_not_count() -> None:
+    pair = welcomed(Pair(replace(PLACEMENT, epoch=3)))
+    pair.lost = (Forwarded,)
+    pair.ask(pair.a, "s0", 7, budget_ms=300.0)
+    pair.b.finish(pair.now_s, GPU1)
+    pair.settle()
+    (answer,) = pair.said(Forwarded)
+    pair.a.core.on_peer(pair.now_s, "b", replace(answer, epoch=2))
+    pair.settle()
+    assert ended(pair.a) == [] and [n.fields["epoch"] for n in pair.a.notes if n.event == "old_epoch"] == [2]
+    pair.a.core.on_peer(pair.now_s, "b", answer)
+    pair.settle()
+    assert ended(pair.a) == [("s0", 7, "ok")]
+
+
+@pytest.mark.parametrize("change", [{"life": "a0"}, {"session": 99}, {"request_id": 8}])
+def test_an_answer_for_another_call_of_the_same_number_does_not_count(change: dict[str, object]) -> None:
+    pair = welcomed(Pair())
+    pair.lost = (Forwarded,)
+    pair.ask(pair.a, "s0", 7, budget_ms=300.0)
+    pair.b.finish(pair.now_s, GPU1)
+    pair.settle()
+    (answer,) = pair.said(Forwarded)
+    pair.a.core.on_peer(pair.now_s, "b", replace(answer, **change))
+    pair.settle()
+    assert ended(pair.a) == []
+
+
+def test_what_comes_from_an_earlier_life_of_a_gateway_is_not_heard_again() -> None:
+    pair = welcomed(Pair())
+    old = next(message for who, message in reversed(pair.carried) if who == "b" and isinstance(message, Beat))
+    pair.nodes["b"] = pair.b = Node("b", PLACEMENT, pair.kept["b"], life=2)
+    pair.b.start(pair.now_s, "gpu1", "gpu2")
+    pair.wait(0.3)
+    peer = pair.a.core.peers["b"]
+    assert (peer.state, peer.life) == (HERE, "b2")
+    pair.a.core.on_peer(pair.now_s, "b", replace(old, number=10_000))
+    assert (peer.state, peer.life) == (HERE, "b2")
+
+
+def test_a_node_whose_worker_is_gone_says_so_at_once_and_the_other_one_knows() -> None:
+    pair = welcomed(Pair())
+    pair.b.core.on_lost(pair.now_s, GPU1, "killed")
+    pair.settle()
+    pair.ask(pair.a, "s0", 7)
+    assert pair.a.held["spare/policy/0.1"] and not pair.said(Forward)
+
+
+# -- slots -------------------------------------------------------------------------------------------------------------
+
+
+def slot(node: Node, robot: str) -> str:
+    session = node.core.sessions.of_robot(robot)
+    assert session is not None
+    return session.slot
+
+
+def test_a_robot_whose_gateway_is_gone_keeps_its_slot_at_another_one_and_nobody_else_gets_it() -> None:
+    pair = welcomed(Pair())
+    told = pair.greet(pair.a, "r0")
+    assert isinstance(told, m.Welcome) and told.gateways == (GATEWAYS["a"], GATEWAYS["b"])
+    pair.cut = True
+    pair.wait(1.0)
+    again = pair.greet(pair.b, "r0", token=told.token)
+    assert isinstance(again, m.Refused) and again.cause == "not_ready", "its System 1 was at a"
+    pair = welcomed(
+        Pair(
+            replace(
+                PLACEMENT,
+                routes={**(PLACEMENT.routes or {}), "pick/0": {"system1": "gpu1", "safety": "gpu2"}},
+            )
+        )
+    )
+    told = pair.greet(pair.a, "r0")
+    assert isinstance(told, m.Welcome)
+    pair.cut = True
+    pair.wait(1.0)
+    again = pair.greet(pair.b, "r0", token=told.token)
+    assert isinstance(again, m.Welcome) and again.token == told.token and slot(pair.b, "r0") == "pick/0"
+    assert isinstance(pair.greet(pair.b, "r9"), m.Refused), "b has given out what it may"
+    pair.wait(15.0)
+    assert pair.greet(pair.a, "r9").cause in ("not_admitted", "admission_off", "not_ready")  # type: ignore[union-attr]
+
+
+def test_a_slot_is_free_when_its_robot_says_bye_wherever_it_is() -> None:
+    pair = welcomed(Pair())
+    token = pair.greet(pair.a, "r0").token  # type: ignore[union-attr]
+    pair.a.core.on_gone(pair.now_s, b"r0")
+    assert isinstance(pair.greet(pair.b, "r0", token=token), m.Welcome)
+    assert isinstance(pair.greet(pair.a, "r9"), m.Refused)
+    pair.b.core.on_robot(pair.now_s, b"r0", m.Bye())
+    pair.wait(12.0)
+    taken = pair.greet(pair.a, "r9")
+    assert isinstance(taken, m.Welcome) and slot(pair.a, "r9") == "pick/0"
+    stale = pair.greet(pair.b, "r0", token=token)
+    assert isinstance(stale, m.Refused), "its proof is of an earlier grant"
+    assert pair.b.core.slots.returned == {}
+
+
+def test_a_gateway_that_is_started_again_knows_what_it_has_given_out() -> None:
+    pair = welcomed(Pair())
+    token = pair.greet(pair.a, "r0").token  # type: ignore[union-attr]
+    pair.nodes["a"] = pair.a = Node("a", PLACEMENT, pair.kept["a"], life=2)
+    pair.a.start(pair.now_s, "gpu0", "spare/policy", "spare/guard")
+    pair.wait(0.3)
+    assert isinstance(pair.greet(pair.a, "r9"), m.Refused)
+    assert isinstance(pair.greet(pair.a, "r0", token=token), m.Welcome) and slot(pair.a, "r0") == "pick/0"
+    named = pair.greet(pair.a, "s0", "sort")
+    assert isinstance(named, m.Welcome) and slot(pair.a, "s0") == "sort/0", "by its name alone"
+
+
+def test_a_forged_token_gives_nothing() -> None:
+    pair = welcomed(Pair())
+    token = pair.greet(pair.a, "r0").token  # type: ignore[union-attr]
+    for forged in (
+        "0x1x" + "0" * 64,
+        token.replace("0x1x", "0x2x"),
+        "x",
+        "0x1",
+        "-1x1xab",
+        "9" * 40 + "x1xab",
+    ):
+        assert isinstance(pair.greet(pair.b, "r7", token=forged), m.Refused)
+    assert isinstance(pair.greet(pair.b, "r7", token=token), m.Refused), "it is another robot's"
+
+
+def test_a_person_who_removes_a_robot_frees_its_slot() -> None:
+    pair = welcomed(Pair())
+    pair.a.core.remove(pair.now_s, "r0", "it is taken away")
+    pair.settle()
+    assert isinstance(pair.greet(pair.a, "r9"), m.Welcome)
+
+
+def test_a_server_without_other_gateways_says_nothing_of_any() -> None:
+    stage = Stage().open("r1")
+    assert stage.greet("r1").gateways == ()  # type: ignore[union-attr]
