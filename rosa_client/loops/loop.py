@@ -30,6 +30,7 @@ from rosa_client.runtime.commands import (
     TaskEnded,
 )
 from rosa_client.runtime.runtime import RobotRuntime
+from rosa_client.sensing.picture_quality import PictureQuality
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config.prompts import NOTHING, Instruction
 from rosa_contract.config.tasks import SYSTEM1
@@ -89,8 +90,10 @@ class RobotLoop:
         body: Body,
         period_s: float = 0.01,
         recording: str = "",
+        pictures: PictureQuality | None = None,
     ) -> None:
-        """`recording`: where the robot is recorded, which its reports tell; empty: nowhere."""
+        """`recording`: where the robot is recorded, which its reports tell; empty: nowhere. `pictures`: how good they may
+        be on a slow link; none: they always leave as they came."""
         self.core = core
         self.link = link
         self.body = body
@@ -101,6 +104,7 @@ class RobotLoop:
         self._seen: tuple[int, Seen] | None = None  # the newest observation that was sent, by its number
         # The newest call of System 1, and the state that it was about.
         self._asked: tuple[int, Mapping[str, Array] | None] = -1, None
+        self._pictures = PictureQuality({}) if pictures is None else pictures
         self._reporter = Reporter(recording)
         self._stopping = threading.Event()
         self._why = "", ""  # cause and reason of the stop
@@ -199,6 +203,8 @@ class RobotLoop:
         answers = self.link.poll(until_s - now_s, now_s)
         now_s = self._clock.now_s()
         for response in answers:
+            if (decision := self._pictures.answered(now_s, response)) is not None:
+                self._carry([decision], now_s)
             asked, seen = self._asked
             self._carry(
                 self.core.answer(now_s, response, seen if response.request_id == asked else None), now_s
@@ -237,7 +243,8 @@ class RobotLoop:
             self._reporter.hear(command, now_s)
             if isinstance(command, Send):
                 if self._seen is None or self._seen[0] != command.observation:
-                    self._seen = command.observation, self.body.observe()
+                    state, images = self.body.observe()
+                    self._seen = command.observation, (state, self._pictures.fit(images))
                 if command.component == SYSTEM1:
                     self._asked = command.request_id, self._seen[1][0]
                 self._send(command, self._seen[1], now_s)
@@ -256,8 +263,9 @@ class RobotLoop:
     def _send(self, send: Send, seen: Seen, now_s: float) -> None:
         """What cannot leave is dropped: its deadline passes and its fallback runs, as for any other loss."""
         state, images = seen
-        spent_ms = (self._clock.now_s() - now_s) * 1000
-        budget_ms = max(0.0, send.budget_ms - spent_ms)
+        leaves_s = self._clock.now_s()
+        budget_ms = max(0.0, send.budget_ms - (leaves_s - now_s) * 1000)
+        self._pictures.sent(leaves_s, send.request_id, budget_ms)
         request = Request(
             send.request_id,
             send.component,

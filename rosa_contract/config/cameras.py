@@ -72,6 +72,13 @@ class CameraSpec:
     height: int = setting("px", at_least=1, at_most=4096)
     encoding: str = setting("on the wire", "jpeg", choices=ENCODINGS)
     quality: int = setting("JPEG quality", 90, at_least=1, at_most=100)
+    min_quality: int | None = setting(
+        "JPEG quality that the robot may lower its pictures to while the link carries them too slowly for the deadlines"
+        " of their calls; default: it never does",
+        None,
+        at_least=1,
+        at_most=100,
+    )
     rate_hz: float = setting("frames per second", 30.0, above=0, at_most=1000)
     driver: str = setting(
         "camera driver, a known name or `module:Class`; `external`: another node publishes this camera;"
@@ -146,6 +153,12 @@ def check_cameras(reader: Reader, cameras: Mapping[str, CameraSpec], default_dri
         if camera.topic and not TOPIC.fullmatch(camera.topic):
             words = f"expected a topic such as /camera/color/image_raw/compressed, got {shown(camera.topic)}"
             reader.fail(f"cameras.{name}.topic", words, "invalid")
+        if camera.min_quality is not None and camera.encoding != "jpeg":
+            words = f"only JPEG has a quality, and this camera's encoding is {camera.encoding}"
+            reader.fail(f"cameras.{name}.min_quality", words, "conflict")
+        elif camera.min_quality is not None and camera.min_quality > camera.quality:
+            words = f"expected at most the camera's quality {camera.quality}, got {camera.min_quality}"
+            reader.fail(f"cameras.{name}.min_quality", words, "out_of_range")
         if camera.intrinsics is not None:
             _check_intrinsics(reader, f"cameras.{name}.intrinsics", camera)
         if camera.pose is not None:

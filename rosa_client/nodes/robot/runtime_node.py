@@ -37,6 +37,7 @@ from rosa_client.operator.bases import parse_bases
 from rosa_client.runtime.choices import first_alert
 from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.runtime import RobotRuntime
+from rosa_client.sensing.picture_quality import PictureQuality
 from rosa_contract.config import prompts
 from rosa_contract.config.factory import load_factory
 from rosa_contract.config.robot import hello_of, load_robot
@@ -159,7 +160,8 @@ class RuntimeNode(ManagedNode):
         core = RobotRuntime(self._robot_id, task, self._robot, first_alert=first_alert(time.time()))
         recorded = self._text("recording")
         where = f"{socket.gethostname()}:{Path(recorded).resolve()}" if recorded else ""
-        self._loop = RobotLoop(core, link, self._body, 1 / self._robot.control_rate_hz, where)
+        period_s, pictures = 1 / self._robot.control_rate_hz, PictureQuality(self._robot.cameras)
+        self._loop = RobotLoop(core, link, self._body, period_s, where, pictures)
         self._loop.start()
 
     def _change_task(self, name: str) -> None:

@@ -12,7 +12,10 @@ import pytest
 
 from rosa_client.loops.loop import RobotLoop, with_server
 from rosa_client.motion.refusal import Refusal
-from rosa_client.runtime.commands import Alert, CallEnded, Command, Send, TaskEnded
+from rosa_client.runtime.commands import Alert, CallEnded, Command, Decision, Send, TaskEnded
+from rosa_client.sensing.picture_quality import PictureQuality
+from rosa_contract.config.cameras import CameraSpec
+from rosa_contract.wire.images import encode_image
 from rosa_contract.wire.messages import OK, Decide, Decided, Request, Response
 from rosa_contract.wire.progress import Progress
 from rosa_contract.wire.status import Audit
@@ -225,3 +228,36 @@ def test_a_stop_from_the_server_goes_to_the_arm_and_its_answer_back(refusal: Ref
         refusal is None,
         "" if refusal is None else refusal.cause,
     )
+
+
+def test_on_a_slow_link_smaller_pictures_leave_and_it_is_told_why() -> None:
+    """And all calls about one observation carry the same ones."""
+    sent: list[Request] = []
+    answers: deque[Response] = deque()
+    link: Any = SimpleNamespace(
+        send=lambda request, now_s: sent.append(request) or True,
+        poll=lambda timeout_s, now_s: [answers.popleft()] if answers else [],
+        asked=deque(),
+        reason="",
+    )
+    published: list[Command] = []
+    small = np.random.default_rng(0).integers(0, 255, (12, 16, 3), dtype=np.uint8)
+    picture = encode_image(small.repeat(8, 0).repeat(8, 1))
+    body: Any = SimpleNamespace(observe=lambda: ({}, {"front": picture}), publish=published.append)
+    core: Any = SimpleNamespace(answer=lambda now_s, response, seen: [])
+    pictures = PictureQuality({"front": CameraSpec(128, 96, min_quality=10)})
+    loop = RobotLoop(core, link, body, pictures=pictures)
+    began_s = loop._clock.now_s()
+    for number in (1, 2):
+        loop._carry([Send(number, "system1", 100.0, "", observation=number)], began_s)
+        pictures._sent[number] = began_s, 1e-9  # no way is that short
+        answers.append(Response(number, OK))
+        with pytest.raises(AttributeError):  # the body senses nothing
+            loop._period(0.0)
+    loop._carry(
+        [Send(3, "system1", 100.0, "", observation=3), Send(4, "monitor", 100.0, "", observation=3)], 0.0
+    )
+    [decision] = [one for one in published if isinstance(one, Decision)]
+    assert (decision.action, decision.cause) == ("lower_pictures", "slow_link")
+    sizes = [len(request.images["front"].data) for request in sent]
+    assert sizes[0] == sizes[1] == len(picture.data) > sizes[2] == sizes[3]

@@ -102,9 +102,12 @@ def test_turns_are_about_fixed_axes_x_first() -> None:
         ),
         ({"pose": {"parent": "", "xyz_m": [0, 0, 0], "rpy_rad": [0, 0, 0]}}, "pose.parent", "missing"),
         ({"pose": {"parent": "a", "xyz_m": [0, 0], "rpy_rad": [0, 0, 0]}}, "pose.xyz_m", "wrong_length"),
+        ({"quality": 80, "min_quality": 81}, "min_quality", "out_of_range"),
+        ({"encoding": "png", "min_quality": 50}, "min_quality", "conflict"),
+        ({"min_quality": 0}, "min_quality", "out_of_range"),
     ],
 )
-def test_a_mistake_in_lens_or_mounting_is_named(
+def test_a_mistake_in_lens_mounting_or_quality_is_named(
     tmp_path: Path, front: dict[str, Any], path: str, cause: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
