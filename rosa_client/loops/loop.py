@@ -92,8 +92,8 @@ class RobotLoop:
         recording: str = "",
         pictures: PictureQuality | None = None,
     ) -> None:
-        """`recording`: where the robot is recorded, which its reports tell; empty: nowhere. `pictures`: how good they may
-        be on a slow link; none: they always leave as they came."""
+        """`recording`: where the robot is recorded, which its reports tell; empty: nowhere. `pictures`: how good they
+        are on a slow link; none: they always leave as they came."""
         self.core = core
         self.link = link
         self.body = body
