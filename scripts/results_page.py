@@ -40,7 +40,7 @@ SLOW = {
     "against": "2 minutes",
     "nodes_against": "5 minutes",
     "hostile": "20 minutes",
-    "hostile_frontends": "4 minutes",
+    "hostile_frontends": "8 minutes",
     "kairos": "40 minutes",
     "kv_serving": "5 minutes",
     "lerobot_act": "20 minutes, after `make train-act`",

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rosa_server.frontends import zmtp
 from rosa_server.frontends.zmtp import GREETING, Peer, ZmtpError, command, frames, metadata
 
 READY = command(b"READY", metadata(Socket_Type=b"REQ", Identity=b""))
@@ -51,6 +52,19 @@ def test_a_heartbeat_is_answered() -> None:
     said = GREETING + READY + command(b"PING", b"\0\x0acontext") + frames([b"", b"x"])
     messages, told = run(said)
     assert messages == [([b""], b"x")] and told.endswith(command(b"PONG", b"context"))
+
+
+def test_heartbeats_without_end_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def sleep(delay_s: float) -> None:
+        waits.append(delay_s)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(zmtp, "COMMANDS_PER_S", 1e-6)
+    heartbeats = command(b"PING", b"\0\x0a") * (int(zmtp.COMMANDS_AT_ONCE) + 3)
+    assert run(GREETING + READY + heartbeats + frames([b"", b"x"]))[0] == [([b""], b"x")]
+    assert len(waits) == 3
 
 
 @pytest.mark.parametrize(
