@@ -48,7 +48,7 @@ ENVIRONMENTS: Mapping[str, Environment] = {
     ),
     "lerobot06": Environment(
         "the same of LeRobot 0.6, for Python 3.12 and newer (--python), with its commands and PyTorch (8 GB)",
-        ("lerobot[core-scripts,evaluation]==0.6.1",),
+        ("lerobot[core-scripts,diffusion,evaluation]==0.6.1",),
         ("pyzmq==27.3.0", "msgpack==1.2.4"),
     ),
 }
