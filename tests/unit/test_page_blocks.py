@@ -26,8 +26,6 @@ from rosa_contract.config.robot import load_robot
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"(<!-- file: \S+ -->\n)?```(python|yaml|json)\n(.*?)```", re.DOTALL)
 OURS = ("rosa_contract", "rosa_client", "rosa_server", "rosa_sim")
-OF_OTHERS = {"scrape_configs", "/panda0/lifecycle_manager"}  # Prometheus, nav2
-OF_A_SCENARIO = {"factory", "robots", "systems"}
 
 
 def blocks(language: str) -> list[Any]:
@@ -118,11 +116,11 @@ def read(name: str) -> Any:
     return yaml.safe_load((ROOT / "configs" / name).read_text())
 
 
-def completed(part: dict[str, Any]) -> tuple[str, Any]:
-    """A whole file that has this excerpt in it: ("factory" or "robot", document); "" where it is of neither."""
+def completed(part: Any) -> tuple[str, Any]:
+    """A whole file that has this excerpt in it: ("factory" or "robot", document); "" for what is of neither."""
     keys = set(part)
-    if keys & OF_OTHERS or keys >= OF_A_SCENARIO:
-        return "", part
+    if "server_cluster" in keys:
+        return "factory", part
     if keys & {"arm_driver", "camera_driver", "gripper", "cameras"}:
         base = read("robots/panda_ros2_control.yaml" if "gripper" in keys else "robots/panda.yaml")
         if "extends" in base:
@@ -132,17 +130,22 @@ def completed(part: dict[str, Any]) -> tuple[str, Any]:
         if "cameras" in keys:
             base["cameras"] = {}
         return "robot", merged(base, part)
-    if "server_cluster" in keys:
-        return "factory", part
     factory = deepcopy(read("pick_place.yaml"))
-    if "backend" in keys:
-        part = {"models": {"excerpt": part}}
+    if keys & {"backend", "adapter"}:
+        part = {"models": {"excerpt": {"backend": "my_module:MyBackend", **part}}}
     elif keys >= {"images", "state", "actions"}:
         part = {"frontends": {"excerpt": {"protocol": "openpi", "task": "pick_and_place", **part}}}
-    elif not keys & {"models", "frontends"} and all("backend" in one for one in part.values()):
+    elif all(isinstance(one, dict) and "backend" in one for one in part.values()):
         part = {"models": part}
+    tasks = {
+        name
+        for name, one in part.items()
+        if isinstance(one, dict) and one.keys() & {"pipeline", "components"}
+    }
+    if not (tasks or part.keys() & {"models", "frontends"}):
+        return "", part  # of Prometheus, of nav2, of a scenario, a part of a part
     whole = merged(factory, part)
-    for name in part.keys() - {"models", "frontends"}:
+    for name in tasks:
         whole[name] = merged({"pipeline": factory["pick_and_place"]["pipeline"]}, whole[name])
         for component in whole[name].get("components", {}).values():
             whole["models"].setdefault(component["model"], {"backend": "null"})
@@ -157,7 +160,8 @@ def completed(part: dict[str, Any]) -> tuple[str, Any]:
 
 @pytest.mark.parametrize("text", blocks("yaml"))
 def test_settings_are_those_of_a_file_that_loads(text: str, tmp_path: Path) -> None:
-    kind, document = completed(yaml.safe_load(text))
+    part = yaml.safe_load(text)
+    kind, document = ("", None) if "..." in text else completed(part)
     whole = yaml.safe_dump(document)
     if kind == "factory":
         parse_factory(whole)
