@@ -116,7 +116,7 @@ format: setup  ## format and sort imports in place
 train: setup  ## make the shipped models from nothing
 	@$(WITH)python -m rosa_sim.training all $(ARGS)
 
-train-act: setup  ## an ACT policy of LeRobot for the simulated cell, from recording to checkpoint, in LeRobot's environment (an hour of one core; installs 8 GB); `make demo POLICY=act` plays it
+train-act: setup  ## an ACT policy of LeRobot for the simulated cell, from recording to checkpoint, in LeRobot's environment (a quarter of an hour of one core; installs 8 GB); `make demo POLICY=act` plays it
 	@$(WITH)python -m rosa_server.cli env lerobot --folder $(LEROBOT_VENV) --with "$(MUJOCO)"
 	@PYTHONPATH=. $(LEROBOT_VENV)/bin/python -m rosa_sim.training.act $(ARGS)
 

@@ -31,6 +31,9 @@ WAYS = {"lerobot": LEROBOT, "nodes": NODES}
 FIRST_SEED = 900_000
 EPISODE_S = 180.0  # that one may take, on a busy machine
 START_S = 300.0
+TIMEOUT_S = (
+    45.0  # of an episode through the nodes: some 60 rounds on a busy machine, as many as LeRobot's loop gets
+)
 Row = dict[str, Any]
 Trial = dict[str, Any]  # seed, outcome, rounds
 
@@ -66,6 +69,7 @@ def through_the_nodes(python: str, policy: Path, seeds: range) -> list[Trial]:
             "--no-video",
         ]
         command += ["--episodes", str(len(seeds)), "--seed", str(seeds[0]), "--out", str(folder / "runs")]
+        command += ["--timeout", str(TIMEOUT_S)]
         subprocess.run(command, cwd=ROOT, check=False, timeout=START_S + EPISODE_S * len(seeds))
         [summary] = (folder / "runs").glob("*/summary.json")
         episodes = json.loads(summary.read_text())["rows"]

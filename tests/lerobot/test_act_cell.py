@@ -86,9 +86,7 @@ def test_what_lerobots_loop_plays_is_what_rosa_answers(work: Path, backend: Back
     assert np.abs(np.diff(told["rows"], axis=0)).max() > 0, "the answers depend on what is seen"
 
 
-@pytest.mark.skipif(
-    not TRAINED.is_dir(), reason=f"{TRAINED} is not there; `make train-act` makes it in an hour"
-)
+@pytest.mark.skipif(not TRAINED.is_dir(), reason=f"{TRAINED} is not there; `make train-act` makes it")
 def test_a_trained_policy_finishes_tasks_through_the_nodes() -> None:
     trials = through_the_nodes(PYTHON, TRAINED.absolute(), range(900_000, 900_003))
     assert "done" in [one["outcome"] for one in trials], trials

@@ -29,11 +29,11 @@ def main() -> None:
         help="one after the other; all: but the last",
     )
     parser.add_argument("--work", type=Path, default=root / ".cache" / "act", help="dataset and checkpoints")
-    parser.add_argument("--demonstrations", type=int, default=600, help="pieces of 0.8 s to record")
+    parser.add_argument("--demonstrations", type=int, default=320, help="pieces of 0.8 s to record")
     parser.add_argument("--looks", type=int, default=5000, help="single pictures for the eyes")
-    parser.add_argument("--eyes-steps", type=int, default=1600, help="training steps of the eyes")
+    parser.add_argument("--eyes-steps", type=int, default=1200, help="training steps of the eyes")
     parser.add_argument(
-        "--steps", type=int, default=4000, help="training steps of the policy with the eyes as they are"
+        "--steps", type=int, default=2400, help="training steps of the policy with the eyes as they are"
     )
     parser.add_argument(
         "--joint-steps", type=int, default=0, help="training steps of both together, after that"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rosa_sim.training.act.act_cell import PICTURES, STATE, TASK, ActCell
 
-MAX_ROUNDS = 120  # 60 s, as long as the demo gives an episode
+MAX_ROUNDS = 60  # 30 s; a clean pick takes about 10 rounds
 ROUNDS_AFTER_END = 1
 
 

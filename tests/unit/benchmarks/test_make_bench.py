@@ -11,7 +11,7 @@ OF_THEIR_OWN = {
     "faults",
     "lerobot_act",
     "soak",
-}  # hours, an hour, an hour's training before it, as long as HOURS says
+}  # hours, an hour, it needs `make train-act` before it, as long as HOURS says
 
 
 def scripts() -> set[str]:
