@@ -230,10 +230,11 @@ class SimulatedServers(ABC):
     def _cancel(self, now_s: float, cancel: actions.Cancel) -> None:
         """A worker drops calls and says so at once."""
         worker = self._workers.get(cancel.worker_id)
-        for batch in worker.drop(now_s, cancel.tickets) if worker is not None else ():
+        if worker is None:
+            return
+        for batch in worker.drop(now_s, cancel.tickets):
             self._at(now_s, BATCH_ENDS, worker, cancelled(batch, worker.epoch))
-        if worker is not None:
-            self._running_changes(now_s, worker)
+        self._running_changes(now_s, worker)
 
     def _batch_ends(self, now_s: float, worker: SimulatedWorker, done: Any) -> None:
         if not worker.alive:
