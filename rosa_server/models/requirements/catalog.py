@@ -48,7 +48,11 @@ CATALOG: Mapping[str, Entry] = {
         "`model`, a folder with weights",
     ),
     "vla": Entry("the shipped model that sees, speaks and acts", ("torch", "safetensors")),
-    "vllm": Entry("plans and verdicts of a vLLM server that runs already", (), also="`url`"),
+    "vllm": Entry(
+        "plans and verdicts of vLLM: a server that runs already, or in the worker",
+        (),
+        also="`url`, or `model`",
+    ),
     "vllm_omni_remote": Entry(
         "a policy server of vLLM-Omni that runs already", ("websockets",), "remote", "`url`"
     ),

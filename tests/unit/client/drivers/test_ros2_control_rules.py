@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rosa_client.drivers.arms.gripper_link import finger_joints
 from rosa_client.drivers.arms.ros2_control_rules import (
     ACTIVATE,
     CLEAR_ERROR,
@@ -20,11 +21,12 @@ from rosa_client.drivers.arms.ros2_control_rules import (
     recovery_steps,
     waypoints,
 )
-from rosa_contract.config.arms import GripperActions, Ros2ControlSettings
+from rosa_contract.config.arms import GripperActions, Ros2ControlSettings, arm_settings
 from rosa_contract.config.robot import WITHOUT_GRIPPER, GripperSpec, load_robot
 from tests.unit.client.sent import sent
 
-SPEC = load_robot(Path(__file__).parents[4] / "configs" / "robots" / "panda.yaml")
+ROBOTS = Path(__file__).parents[4] / "configs" / "robots"
+SPEC = load_robot(ROBOTS / "panda.yaml")
 SETTINGS = Ros2ControlSettings(joint_state_timeout_s=0.2)
 FINGERS = ("panda_finger_joint1", "panda_finger_joint2")
 Q = [0.1 * i for i in range(7)]
@@ -288,3 +290,31 @@ def test_an_arm_that_is_led_elsewhere_gets_the_time_that_it_needs() -> None:
 def test_a_point_is_never_due_before_the_next_one_comes() -> None:
     early = replace(SETTINGS, lookahead_s=0.001, smooth=False)
     assert waypoints(early, sent(Q))[0].after_s == 0.01
+
+
+PAIR = load_robot(ROBOTS / "bimanual_ur5e.yaml")
+
+
+def test_each_of_two_grippers_is_told_by_its_own_fingers_and_its_own_fault() -> None:
+    made = Ros2ControlLink(PAIR, arm_settings("pair", "ros2_control", PAIR.arm), "/pair", 0.0)
+    names = [*PAIR.joints, "right_knuckle_joint", "left_knuckle_joint"]
+    made.hear_joints(0.0, 0.0, names, [*PAIR.home_rad, 0.8, 0.4], [], [])
+    assert made.state(0.0, "").gripper_m == pytest.approx([0.0425, 0.0])
+    left, right = made.grippers
+    for tick in range(3):
+        left.hear_action(float(tick), "")
+        right.hear_action(float(tick), "nobody serves right_gripper")
+    assert made.gripper_fault(2.5) == "nobody serves right_gripper"
+    assert made.gripper_fault(1.5) == ""
+
+
+def test_the_so101_s_jaw_tells_its_width_by_its_angle() -> None:
+    spec = load_robot(ROBOTS / "so101.yaml")
+    made = Ros2ControlLink(spec, arm_settings("so101", "ros2_control", spec.arm), "/so101", 0.0)
+    for angle, width_m in ((-0.174, 0.0), (1.745, 0.1), (0.7855, 0.05)):
+        made.hear_joints(0.0, 0.0, [*spec.joints, "gripper"], [*spec.home_rad, angle], [], [])
+        assert made.grippers[0].width_m == pytest.approx(width_m, abs=1e-6)
+    assert finger_joints(PAIR, arm_settings("pair", "ros2_control", PAIR.arm)) == (
+        "left_knuckle_joint",
+        "right_knuckle_joint",
+    )

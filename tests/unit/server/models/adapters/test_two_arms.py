@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from rosa_client.motion.action_space import ActionSpaces
+from rosa_client.motion.chunk_check import check_chunk
+from rosa_client.motion.limits import MotionLimits
 from rosa_contract.config.robot import load_robot
 from rosa_contract.errors import ConfigError
 from rosa_contract.kinematics.chain import Chain
@@ -138,3 +140,21 @@ def test_it_reaches_a_worker_unchanged_and_its_widths_are_compared_with_the_robo
     assert (
         "the robot's 0 to 0.085 m, 0 to 0.05 m" in robot_file_problems(made, [(0.0, 0.085), (0.0, 0.05)])[0]
     )
+
+
+def test_degrees_and_percent_of_lerobots_so101_become_its_robot_files_rad_and_metres() -> None:
+    path = str(Path(PAIR).parent / "so101.yaml")
+    robot = load_robot(path)
+    model = Told(answer={"action": [[10.0, -20.0, 30.0, 40.0, -50.0, 25.0]] * 8})
+    picture = np.zeros((480, 640, 3), np.uint8)
+    state = {
+        "joint_position": np.array(robot.home_rad, np.float32),
+        "gripper_width": np.array([0.05], np.float32),
+    }
+    one = ModelInput("system1", "pick", {"front": picture, "wrist": picture}, state, "so101")
+    [output] = adapted(model, robot=path, preset="lerobot_so101").infer([one])
+    [given] = model.given
+    assert given.state["observation.state"] == pytest.approx([*np.degrees(robot.home_rad), 50.0], abs=1e-3)
+    chunk, step_s = check_chunk(Output(output.arrays), MotionLimits.of(robot), 0.4)
+    assert chunk[0] == pytest.approx([*np.radians([10, -20, 30, 40, -50]), 0.025], abs=1e-5)
+    assert step_s == pytest.approx(1 / 30, abs=1e-4)
