@@ -30,8 +30,10 @@ from rosa_sim.machines.story import SLO_MS, Call
 from rosa_sim.namespaces import Machine, denied
 
 FIRST_PORT, PORTS = 30000, 6
-CALM_S, START_S, HEAL_S = 4.0, 90.0, 120.0
+CALM_S, START_S, HEAL_S = 4.0, 90.0, 180.0
+LOOK_EVERY_S = 0.5
 ACTION_S = 0.8  # between an answer and the next call, as of the robots
+FAULTS = ("worker", "node")
 APP = """
 import asyncio, sys, time
 import ray
@@ -119,7 +121,7 @@ def until(condition: Callable[[], bool], what: str, limit_s: float) -> None:
     while not condition():
         if time.monotonic() > end_s:
             raise TimeoutError(f"{what} did not happen within {limit_s:g} s")
-        time.sleep(0.1)
+        time.sleep(LOOK_EVERY_S)
 
 
 def look(nodes: Nodes, machine: Machine) -> list[str]:
@@ -147,6 +149,8 @@ def once(what: str, robots: int) -> Restart:
             )
             until(lambda: len(look(nodes, nodes.one)) == 2, "two replicas", START_S)
             found = look(nodes, nodes.one)
+            if len({one.partition(":")[0] for one in found}) != 2:
+                raise TimeoutError(f"Serve has placed both replicas on one machine: {found}")
             words = (
                 sys.executable,
                 "-m",
@@ -187,6 +191,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--robots", type=int, default=16)
     parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--only", action="append", choices=FAULTS, default=[])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--alive", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--clients", nargs="+", help=argparse.SUPPRESS)
@@ -205,7 +210,7 @@ def main() -> int:
         return 2
     os.environ["RAY_SERVE_ENABLE_DIRECT_INGRESS"] = "1"
     found = []
-    for what in ("worker", "node"):
+    for what in arguments.only or FAULTS:
         for _ in range(arguments.repeat):
             found.append(once(what, arguments.robots))
             print(found[-1], flush=True)
