@@ -88,7 +88,10 @@ test-view: setup  ## `rosa view` with the libraries of Foxglove and Rerun, in an
 	@export PYTHONPATH=$$(echo $(abspath $(VIEW_VENV))/lib/python3*/site-packages); $(WITH)python -m pytest --confcutdir tests/view -p no:cacheprovider tests/view $(ARGS)
 
 test-lerobot: setup  ## LeRobot's policies behind ROSA, and LeRobot's own commands with the policy `rosa`, in an environment of LeRobot's own (minutes, installs 8 GB). LEROBOT=lerobot06 LEROBOT_BASE=python3.12: LeRobot 0.6; LEROBOT_PYTHON=...: an environment that is there
-ifndef LEROBOT_PYTHON
+ifdef LEROBOT_PYTHON
+	@made=$$(mktemp -d); wheel=$$($(WITH)python -m rosa_server.cli env $(LEROBOT) --wheel $$made); \
+	  $(LEROBOT_PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $$wheel; rm -r $$made
+else
 	@$(WITH)python -m rosa_server.cli env $(LEROBOT) --folder $(LEROBOT_VENV) --with "$(MUJOCO)" --python "$(LEROBOT_BASE)"
 endif
 	@$(LEROBOT_HAS) -m pip install --quiet --disable-pip-version-check --no-deps ./integrations/lerobot

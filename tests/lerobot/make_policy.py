@@ -31,6 +31,7 @@ SMALL = {
         "n_action_steps": 7,
         "n_obs_steps": 2,
         "crop_shape": (56, 56),
+        "pretrained_backbone_weights": None,  # LeRobot 0.6 downloads some
         "down_dims": (16, 32),
         "num_train_timesteps": 4,
         "num_inference_steps": 2,
