@@ -26,6 +26,11 @@ PUBLISHED = [  # what, runs, GPU, published ms, share by which the roofline is o
     ("ActionFlow Table 1: OpenVLA-7B", OPENVLA, "NVIDIA RTX 5090", 131.2, -0.08),
     ("OxyGen 4.3: pi0.5, 10 actions at 49.9 Hz", PI05, "NVIDIA RTX 4090", 10_000 / 49.9, -0.01),
     ("ROSA 4.3: GR00T-N1.6, saturated", GR00T, "NVIDIA H200", 46.9, -0.77),
+    ("GR00T's own table: N1.6, TensorRT", GR00T, "NVIDIA RTX 5090", 31.0, -0.15),
+    ("GR00T's own table: N1.6, TensorRT", GR00T, "NVIDIA RTX 4090", 43.0, -0.17),
+    ("GR00T's own table: N1.6, TensorRT", GR00T, "NVIDIA Jetson AGX Thor", 92.0, -0.22),
+    ("GR00T's own table: N1.6, TensorRT", GR00T, "NVIDIA Jetson AGX Orin", 173.0, -0.21),
+    ("GR00T's own table: N1.6, TensorRT", GR00T, "NVIDIA H100", 36.0, -0.67),
 ]
 
 
