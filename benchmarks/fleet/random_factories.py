@@ -1,10 +1,11 @@
 """Factories that nobody tuned anything for: do plans come true, and does the fleet hold under five disturbances?
 
-    python -m benchmarks.fleet.random_factories [--factories 200] [--seconds 20] [--resume]
+    python -m benchmarks.fleet.random_factories [--factories 200] [--seconds 20] [--resume [--renew]]
 
 Each factory is drawn by its number (rosa_sim/fleet/random_factory.py), planned, and executed from both starts and under
 five disturbances, beside the paper's system and two baselines (rosa_sim/fleet/random_bench.py). Writes
-benchmarks/results/random_factories.json after each factory; `--resume` keeps those that are there.
+benchmarks/results/random_factories.json after each factory; `--resume` keeps those that are there, and `--renew` then
+does those again that an older version has planned or executed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from benchmarks import RESULTS
 from benchmarks.conclude import ON_ONE_CORE, print_aims, write
-from rosa_sim.fleet.random_bench import IN_TIME, JITTER, NOISE, SECONDS, judged
+from rosa_sim.fleet.random_bench import IN_TIME, JITTER, NOISE, SECONDS, VERSION, judged
 from rosa_sim.fleet.scenario import RANDOM, TOGETHER
 
 RESULT = RESULTS / "random_factories.json"
@@ -32,29 +33,48 @@ def main() -> int:
     parser.add_argument("--factories", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="measured in each run")
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument(
+        "--renew", action="store_true", help="with --resume: older ones again, after new ones"
+    )
     arguments = parser.parse_args()
     logging.getLogger("rosa.link").setLevel(logging.ERROR)
     rows: list[Row] = json.loads(RESULT.read_text())["rows"] if arguments.resume and RESULT.exists() else []
     known = {row["seed"] for row in rows}
-    for seed in range(arguments.factories):
-        if seed not in known:
-            rows.append(judged(seed, arguments.seconds).plain())
-            print(json.dumps(rows[-1]), flush=True)
-            options = f"--factories {arguments.factories} --seconds {arguments.seconds:g}"
-            notes = [
-                "One seed; service times vary by 3 %, 0.2 ms of network each way, 10 s left out.",
-                f"{sum(not row['any_arrivals'] for row in rows)} of {len(rows)} schedules hold only as the server lets"
-                " robots call, not whenever calls come.",
-                "Where a disturbance takes the fleet below the schedule's own rates, robots that keep to these are"
-                " executed under the same (`at_own_rates`): a longer way alone makes every round longer.",
-            ]
-            if len(rows) < arguments.factories:
-                notes.append(
-                    f"Interrupted: {len(rows)} of {arguments.factories} factories; --resume goes on."
-                )
-            write(RESULT, rows, aims_of(rows), notes, options, how=ON_ONE_CORE)
+    todo = [seed for seed in range(arguments.factories) if seed not in known]
+    todo += older(rows) if arguments.renew else []
+    for seed in todo:
+        row = judged(seed, arguments.seconds).plain()
+        rows = sorted([*(each for each in rows if each["seed"] != seed), row], key=lambda each: each["seed"])
+        print(json.dumps(row), flush=True)
+        save(rows, arguments.factories, arguments.seconds)
     print_aims(aims_of(rows))
     return 0
+
+
+def older(rows: Sequence[Row]) -> list[int]:
+    """Seeds that were planned or executed before what is planned and executed changed."""
+    return [row["seed"] for row in rows if row.get("version", 1) < VERSION]
+
+
+def save(rows: Sequence[Row], factories: int, seconds: float) -> None:
+    """The result file, which says what is missing in it and what is old."""
+    notes = [
+        "One seed; service times vary by 3 %, 0.2 ms of network each way, 10 s left out. Where a component seems to be"
+        " late, or a system to be better, it is measured for six times as long.",
+        f"{sum(not row['any_arrivals'] for row in rows)} of {len(rows)} schedules hold only as the server lets"
+        " robots call, not whenever calls come.",
+        "Where a disturbance takes the fleet below the schedule's own rates, robots that keep to these are"
+        " executed under the same (`at_own_rates`): a longer way alone makes every round longer.",
+    ]
+    if len(rows) < factories:
+        notes.append(f"Interrupted: {len(rows)} of {factories} factories; --resume goes on.")
+    if old := older(rows):
+        notes.append(
+            f"{len(old)} of {len(rows)} were planned and executed before the gateway asked no more robots than a batch"
+            f" runs, and before plans for calls that come evenly; --resume --renew does them again: seeds {old}."
+        )
+    options = f"--factories {factories} --seconds {seconds:g}"
+    write(RESULT, list(rows), aims_of(rows), notes, options, how=ON_ONE_CORE)
 
 
 def aims_of(rows: Sequence[Row]) -> list[Row]:

@@ -22,6 +22,7 @@ from rosa_sim.fleet.random_factory import RandomFactory, random_factory
 from rosa_sim.fleet.scenario import RANDOM, TOGETHER, Joined, LostServer, Scenario
 from rosa_sim.fleet.systems import READINGS, ROSA, System, executable, system_of, without_limits
 
+VERSION = 2  # of what is planned and executed: rows of an older one are said to be such
 WARM_UP_S, SECONDS, VARIATION = 10.0, 20.0, 0.03
 NOISE = 0.02  # of actions per second, between two runs
 LONGER = (
@@ -59,6 +60,7 @@ class Judged:
     # Actions per second of robots that keep to the schedule's own rates, where `runs` fall below these.
     at_own_rates: Mapping[str, float] = field(default_factory=dict)
     others: Mapping[str, float] = field(default_factory=dict)  # qualified actions per second of other systems
+    version: int = VERSION
 
     @property
     def error(self) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import floor
 
 from rosa_contract.config.factory import Factory, FleetEntry, ServerCluster
@@ -19,7 +20,7 @@ from rosa_contract.config.tasks import SYSTEM1, SYSTEM2, Component, Pipeline, Ta
 from rosa_server.plan.placement import Placement
 from rosa_server.scheduler.placement.schedule import Schedule, task_of
 from rosa_server.scheduler.problem import Problem
-from rosa_server.scheduler.running.estimate import MEASURED_S, Estimate
+from rosa_server.scheduler.running.estimate import Estimate, periodic_queues
 from rosa_server.simulator.network import Network
 from rosa_server.simulator.scripted import ScriptedFleet, Tally
 from rosa_server.simulator.servers import Serving
@@ -59,7 +60,8 @@ def predicted(placement: Placement, schedule: Schedule, problem: Problem) -> Pre
 
 def estimated(placement: Placement, schedule: Schedule, problem: Problem) -> Prediction:
     """As `predicted`, ten times as fast and less exact: to compare schedules."""
-    return _promised(placement, schedule, problem, _estimated)
+    large = len(placement.routes or ()) > MAX_SIMULATED
+    return _promised(placement, schedule, problem, partial(_estimated, quick=large))
 
 
 def played(placement: Placement, problem: Problem, network_ms: float = 2 * NETWORK_MS) -> Prediction | None:
@@ -87,6 +89,8 @@ def _promised(
         robots, most = len(placement.routes), MAX_ROBOTS * LARGER_PARTS[-1]
         why = f"some queue has less than one server for {most} of {robots} robots, so no part of them can stand for all"
         return replace(planned, missing=why)
+    if schedule.holds_for_any_arrivals:
+        part = _thinned(part, placement)
     found = play(part, problem)
     if not found.holds:
         return replace(planned, meet=found.meet)
@@ -128,13 +132,39 @@ def slice_of(placement: Placement, most: int) -> Placement | None:
     return replace(placement, replicas=replicas, routes=robots)
 
 
+def _thinned(part: Placement, whole: Placement) -> Placement:
+    """A part of a fleet without those periodic calls for whose servers there was no room in it.
+
+    Their servers are planned for any arrivals, by themselves. With a tenth fewer of them than its share, as servers are
+    whole, a part would be late where the fleet is not.
+    """
+    robots = len(part.routes or ()) / max(1, len(whole.routes or ()))
+    if robots == 1:
+        return part
+    servers, servers_of_whole = (
+        Counter(one.queue for one in each.replicas.values() if not one.standby) for each in (part, whole)
+    )
+    kept = {name: servers[name] / servers_of_whole[name] / robots for name in periodic_queues(part)}
+    seen: Counter[str] = Counter()
+    routes: dict[str, dict[str, str]] = {}
+    for slot, routing in (part.routes or {}).items():
+        routes[slot] = {}
+        for component, name in routing.items():
+            queue = part.replicas[name].queue
+            share = min(1.0, kept.get(queue, 1.0))
+            seen[queue] += 1
+            if _whole(seen[queue] * share) > _whole((seen[queue] - 1) * share):
+                routes[slot][component] = name
+    return replace(part, routes=routes)
+
+
 def _whole(number: float) -> int:
     return floor(number + 1e-9)
 
 
-def _estimated(placement: Placement, problem: Problem) -> Prediction:
-    seen = Estimate(placement, problem).run()
-    return _prediction(placement, problem, seen.actions, seen.calls, seen.late, MEASURED_S)
+def _estimated(placement: Placement, problem: Problem, quick: bool = False) -> Prediction:
+    seen = Estimate(placement, problem, quick).run()
+    return _prediction(placement, problem, seen.actions, seen.calls, seen.late, seen.measured_s)
 
 
 def _simulated(placement: Placement, problem: Problem, network_ms: float = 2 * NETWORK_MS) -> Prediction:

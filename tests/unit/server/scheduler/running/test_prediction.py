@@ -115,3 +115,28 @@ def test_what_cannot_be_divided_is_not_played_through(monkeypatch: pytest.Monkey
     found = prediction(64)
     assert found.throughput_hz == scheduled(64).action_throughput_hz
     assert not found.meet and "less than one server" in found.missing, "and that is said"
+
+
+@pytest.mark.slow
+def test_in_a_part_of_a_fleet_no_verdict_is_late_because_servers_are_whole() -> None:
+    """Three servers of the guard for 300 robots: a part of 200 has two, one of 250 has two as well."""
+    problem = problem_from(factory(300)).with_servers(40)
+    placement = choose(problem, LIBRARY, Options(), factory(300).policies).placement
+    part = slice_of(placement, MAX_ROBOTS)
+    assert part is not None and part.routes is not None
+    thin = prediction_module._thinned(part, placement)
+    assert thin.routes is not None and thin.replicas == part.replicas
+    share = len(part.routes) / 300
+    for component in ("safety", "monitor"):
+        calls = sum(component in routes for routes in thin.routes.values())
+        name = next(routes[component] for routes in part.routes.values())
+        queue = part.replicas[name].queue
+        servers, all_servers = (
+            sum(one.queue == queue for one in each.replicas.values()) for each in (part, placement)
+        )
+        expected = min(1.0, servers / all_servers / share) * len(part.routes)
+        assert abs(calls - expected) <= 1 or queue in {
+            part.replicas[routes["system2"]].queue for routes in part.routes.values()
+        }
+    assert all("system1" in routes and "system2" in routes for routes in thin.routes.values())
+    assert prediction_module._thinned(placement, placement) is placement
