@@ -25,7 +25,13 @@ TOOLS = ("hypothesis", "mcap", "pillow", "psutil", "pytest", "pytest-xdist")
 LEAVES_OUT = (
     ROOT / "scripts" / "environments"
 )  # `without.py`: tests that need ROS, PyTorch or the simulated cell
-WITH_ROS = "tests/unit/contract/test_interrupt.py"  # starts the demo and nodes, whose end it could not tell
+# What these look at is ROS, the drivers that need it, and the demo's models; they could not tell its absence.
+WITH_ROS = (
+    "tests/unit/contract/test_interrupt.py",
+    "tests/unit/client/doctor/test_probes.py::test_a_driver_with_its_packages_has_no_problem",
+    "tests/unit/client/doctor/test_probes.py::test_needs_are_those_that_rosa_check_knows",
+    "tests/unit/client/doctor/test_probes.py::test_a_camera_that_a_model_needs_and_the_robot_lacks",
+)
 TESTS = (
     *("tests/unit/contract", "tests/unit/client", "tests/unit/server"),
     *("tests/system/python_client", "tests/system/dashboard", "tests/system/examples"),
@@ -69,7 +75,15 @@ def make(version: str, python: str) -> Path:
 def tested(python: Path, tests: Sequence[str]) -> int:
     environment = {key: value for key, value in os.environ.items() if key != BOOTSTRAP_GUARD}
     path = os.pathsep.join(map(str, (ROOT, LEAVES_OUT)))
-    options = ["-q", "-n0", "-p", "no:cacheprovider", "-p", "without", f"--ignore={WITH_ROS}"]
+    options = [
+        "-q",
+        "-n0",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "without",
+        *(f"--deselect={one}" for one in WITH_ROS),
+    ]
     command = [python, "-m", "pytest", *options, *tests]
     return subprocess.run(command, cwd=ROOT, env={**environment, "PYTHONPATH": path}).returncode
 

@@ -33,7 +33,7 @@ ROS = {
     ),
 }
 MODELS = {"jax", "safetensors", "torch", "transformers"}
-CELL = {"dm_robotics", "fast_simplification", "matplotlib", "mujoco", "trimesh"}
+CELL = {"dm_robotics", "fast_simplification", "mujoco", "trimesh"}
 LEFT_OUT = ROS | MODELS | CELL
 MISSING = re.compile(r"No module named '(\w+)")
 _counted: Counter[str] = Counter()

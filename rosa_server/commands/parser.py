@@ -21,7 +21,6 @@ DISTRIBUTIONS = (
 # What brings a package that a command did not find; anything else comes with the server itself.
 BROUGHT_BY = {
     "rosa_sim": "rosa-sim",
-    "matplotlib": "rosa-sim",
     "torch": "rosa-serving[torch]",
     "safetensors": "rosa-serving[torch]",
     "transformers": "rosa-serving[vlm]",

@@ -133,9 +133,9 @@ def test_a_client_alone_asks_an_installed_server_and_neither_needs_the_simulator
 
 def test_a_server_plans_and_checks_with_what_it_ships_and_names_what_it_lacks(server: Installed) -> None:
     factory = str(server.prefix / FACTORY)
-    planned = server.run("rosa", "plan", factory)
+    planned = server.run("rosa", "plan", factory, "--picture", "plan.png")
     assert planned.returncode == 0, planned.stderr
-    assert "actions/s" in planned.stdout
+    assert "actions/s" in planned.stdout and (server.away / "plan.png").exists()
     assert server.run("rosa", "check", factory).returncode == 0
     assert server.run("rosa", "--version").stdout == f"rosa {WHEELS.version()}\n"
     refused = server.run("rosa", "bench", "fleet", "p4")
