@@ -14,7 +14,7 @@ from rosa_server.frontends import limits
 from rosa_server.frontends.clients import REFUSALS, Client, Clients, FrontendError, unless_gone, words_of
 from rosa_server.frontends.door import ACCEPTED_AT_ONCE, doors
 from rosa_server.frontends.gr00t_words import ARRAYS, N16, answered, asked, modality_config
-from rosa_server.frontends.intake import UNREAD, Intake
+from rosa_server.frontends.intake import UNREAD, TimedIntake
 from rosa_server.frontends.zmtp import Peer, ZmtpError
 from rosa_server.models.remote.arrays import Dialect, WireError, pack, unpack
 from rosa_server.serving.base import log
@@ -34,7 +34,7 @@ class Stream(asyncio.StreamReaderProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         server = self._server
-        self._intake = intake = Intake(
+        self._intake = intake = TimedIntake(
             transport,
             super().data_received,
             lambda: server.meters(intake),
@@ -113,9 +113,9 @@ class Gr00tServer:
             except FrontendError as error:
                 await self._turn_away(peer, error)
                 raise
-            if isinstance(leaves, Intake):
+            if isinstance(leaves, TimedIntake):
                 leaves.abort()
-            await self._serve(peer, client, cast(Intake, transport))
+            await self._serve(peer, client, cast(TimedIntake, transport))
         except (ZmtpError, FrontendError) as error:
             self._clients.refused(error.cause, str(error), address)
         except (EOFError, OSError):  # it has gone, or said nothing in time
@@ -129,12 +129,12 @@ class Gr00tServer:
             self._open.discard(transport)
             transport.abort()  # not `close`, which would wait for a peer that does not read
 
-    def meters(self, connection: Intake) -> Sequence[limits.Meter]:
+    def meters(self, connection: TimedIntake) -> Sequence[limits.Meter]:
         """Of the time that reading from it takes."""
         client = self._clients.open.get(connection)
         return (self._clients.strangers,) if client is None else client.meters
 
-    def flooded(self, connection: Intake) -> None:
+    def flooded(self, connection: TimedIntake) -> None:
         """It sends what belongs to no message, without end."""
         self._clients.floods(connection, connection.get_extra_info("peername"))
         connection.abort()
@@ -146,7 +146,7 @@ class Gr00tServer:
             await peer.send(envelope, pack({"error": words_of(error)}, Dialect.NPY))
             await asyncio.sleep(TURNED_AWAY_S)
 
-    async def _serve(self, peer: Peer, client: Client, intake: Intake) -> None:
+    async def _serve(self, peer: Peer, client: Client, intake: TimedIntake) -> None:
         reading = asyncio.ensure_future(peer.receive())
         dialect = ""
         try:

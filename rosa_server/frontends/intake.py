@@ -21,7 +21,7 @@ STEP_S = 50e-6  # of a turn, for what is around the protocol: system call, event
 FULL, UNREAD = "full", "unread"
 
 
-class Intake:
+class TimedIntake:
     """Stands between a transport, which it pauses, and the `feed` of a protocol. It is the transport for the protocol.
 
     `meters`: of the frontend's time, s, as they are now. `floods`: called when what comes is no message for too long.

@@ -24,7 +24,7 @@ from rosa_contract.keyfile import RobotKeys
 from rosa_server.frontends import limits
 from rosa_server.frontends.clients import REFUSALS, Client, Clients, FrontendError, unless_gone, words_of
 from rosa_server.frontends.door import ACCEPTED_AT_ONCE, doors
-from rosa_server.frontends.intake import UNREAD, Intake
+from rosa_server.frontends.intake import UNREAD, TimedIntake
 from rosa_server.models.remote.arrays import Dialect, WireError, pack, unpack
 from rosa_server.serving.base import log
 
@@ -60,7 +60,7 @@ class OpenpiServer:
             """Its bytes are read as `intake.py` says."""
 
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
-                self.intake = Intake(
+                self.intake = TimedIntake(
                     transport,
                     super().data_received,
                     lambda: outer._meters(self),
@@ -178,7 +178,7 @@ class OpenpiServer:
             await self._send(connection, pack(self._metadata(realtime), Dialect.OPENPI))
             while True:
                 frame = await connection.recv()
-                cast(Intake, connection.transport).message()
+                cast(TimedIntake, connection.transport).message()
                 began_s = time.monotonic()
                 if (wait_s := client.wait_s(began_s)) > 0:
                     await asyncio.sleep(wait_s)

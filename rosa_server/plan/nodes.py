@@ -12,7 +12,7 @@ AT_ONCE = 64  # calls that one gateway may have forwarded to one replica of anot
 
 
 @dataclass(frozen=True)
-class Nodes:
+class NodePlan:
     """`server_on`: server -> node. `home`: slot -> the node whose gateway gives it out; it stays so in later schedules,
     as robots keep their slots. `gateways`: node -> where robots connect."""
 
@@ -40,7 +40,7 @@ def homes(placement: Placement, server_on: Mapping[str, str], nodes: Sequence[st
     return found
 
 
-def seen_from(placement: Placement, nodes: Nodes) -> Placement:
+def seen_from(placement: Placement, nodes: NodePlan) -> Placement:
     """The same schedule for the gateway of one node. Replicas of one queue are on one node; calls of a replica
     elsewhere are handed on one by one, and its own gateway batches them. Robots keep to their planned rates: how much
     faster they may be follows from queues that no single gateway sees."""

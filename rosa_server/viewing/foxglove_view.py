@@ -20,7 +20,7 @@ from rosa_server.dashboard.model import FleetModel
 from rosa_server.dashboard.pictures import MAX_ROBOTS, clean_jpegs
 from rosa_server.viewing.errors import ViewError
 from rosa_server.viewing.live import News, pictures_topic, schema_of
-from rosa_server.viewing.player import Player
+from rosa_server.viewing.player import RecordingPlayer
 
 HOST = "127.0.0.1"
 STEP_S = 0.01
@@ -60,7 +60,7 @@ def _invite(what: str, port: int, layout: Path) -> None:
 class Playback:
     """Plays one recording to whoever looks; their buttons for play, pause, speed and time work."""
 
-    def __init__(self, foxglove: Any, player: Player, loop: bool) -> None:
+    def __init__(self, foxglove: Any, player: RecordingPlayer, loop: bool) -> None:
         self._foxglove, self._loop = foxglove, loop
         self._context = foxglove.Context()
         self._channels: dict[Track, Any] = {}
@@ -150,7 +150,7 @@ def view_recording(path: Path, port: int, loop: bool, layout: Path) -> int:
     foxglove = _library()
     start_ns, end_ns = span(path)
     tracks = {record.track for record in records(path)}
-    player = Player(lambda: records(path), start_ns, end_ns, time.monotonic())
+    player = RecordingPlayer(lambda: records(path), start_ns, end_ns, time.monotonic())
     playback = Playback(foxglove, player, loop)
     port = playback.start(tracks, port, path.name)
     _invite(f"{path}, {(end_ns - start_ns) / 1e9:.0f} s, {len(tracks)} topics", port, layout)

@@ -10,7 +10,7 @@ MIN_SPEED, MAX_SPEED = 0.01, 100.0
 MAX_IN_ONE_STEP = 500  # messages; what is left is due at once in the next step
 
 
-class Player:
+class RecordingPlayer:
     """One recording from `start_ns` to `end_ns`, both since 1970. It plays from the start, and again after a seek."""
 
     def __init__(

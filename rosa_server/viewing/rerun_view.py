@@ -10,7 +10,7 @@ from rosa_contract.say import say
 from rosa_server.bags.cdr import CdrError
 from rosa_server.bags.records import Record, records
 from rosa_server.viewing.errors import ViewError
-from rosa_server.viewing.shown import Figure, Still, Teller, Words, finite
+from rosa_server.viewing.shown import Figure, ShownWords, Still, Teller, finite
 
 TIMELINE = "time"
 PACKAGE = "--rerun: rerun-sdk is not installed here: pip install rerun-sdk"
@@ -58,7 +58,7 @@ def hand_over(rerun: Any, stream: Any, found: Iterator[Record]) -> tuple[int, in
             match one:
                 case Figure(name, value):
                     stream.log(name, rerun.Scalars([value]))
-                case Words(name, text, level):
+                case ShownWords(name, text, level):
                     stream.log(name, rerun.TextLog(text, level=level))
                 case Still(name, data, media_type):
                     stream.log(name, rerun.EncodedImage(contents=data, media_type=media_type))

@@ -26,7 +26,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Words:
+class ShownWords:
     """Something that was said or decided."""
 
     path: str
@@ -43,7 +43,7 @@ class Still:
     media_type: str
 
 
-Shown = Figure | Words | Still
+Shown = Figure | ShownWords | Still
 Message = Mapping[str, Any]
 
 
@@ -64,7 +64,7 @@ class Teller:
     def _changed(self, path: str, state: str, level: str = INFO) -> Iterator[Shown]:
         if self._states.get(path) != state:
             self._states[path] = state
-            yield Words(path, state, level)
+            yield ShownWords(path, state, level)
 
     def _compressed(self, path: str, message: Message) -> Iterator[Shown]:
         kind = "png" if "png" in message["format"] else "jpeg"
@@ -80,7 +80,7 @@ class Teller:
         yield Figure(f"{path}/{component}/slo_ms", float(message["slo_ms"]))
         if ending in LEVELS:
             words = f"{component}: {ending} after {message['duration_ms']:.0f} of {message['slo_ms']:.0f} ms"
-            yield Words(f"{path}/{component}/{ending}", words, LEVELS[ending])
+            yield ShownWords(f"{path}/{component}/{ending}", words, LEVELS[ending])
 
     def _robot(self, path: str, message: Message) -> Iterator[Shown]:
         yield from self._changed(f"{path}/state", message["state"])
@@ -103,10 +103,10 @@ class Teller:
 
     def _order(self, path: str, message: Message) -> Iterator[Shown]:
         if message["kind"] < len(ORDERS):
-            yield Words(path, f"{ORDERS[message['kind']]}: {message['reason']}")
+            yield ShownWords(path, f"{ORDERS[message['kind']]}: {message['reason']}")
 
     def _decision(self, path: str, message: Message) -> Iterator[Shown]:
-        yield Words(path, f"{message['action']}: {message['cause']}: {message['reason']}")
+        yield ShownWords(path, f"{message['action']}: {message['cause']}: {message['reason']}")
 
     def _alert(self, path: str, message: Message) -> Iterator[Shown]:
         waits = bool(message["active"])
@@ -120,7 +120,7 @@ class Teller:
     def _audit(self, path: str, message: Message) -> Iterator[Shown]:
         result = "" if message["accepted"] else f" - not taken: {message['reason']}"
         words = f"{message['decided_by']}: {message['choice']}: {message['why']}{result}"
-        yield Words(path, words, INFO if message["accepted"] else WARN)
+        yield ShownWords(path, words, INFO if message["accepted"] else WARN)
 
     def _text(self, path: str, message: Message) -> Iterator[Shown]:
         yield from self._changed(path, message["data"])

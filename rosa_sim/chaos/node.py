@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, Protocol
 
 from rosa_contract.wire.messages import Executed, Output, ToRobot
-from rosa_server.plan.nodes import Nodes, seen_from
+from rosa_server.plan.nodes import NodePlan, seen_from
 from rosa_server.plan.peering import Forward, ToPeer
 from rosa_server.plan.placement import Placement, Replica, replica_name
 from rosa_server.serving.core.dispatch.core import ServingCore
@@ -61,7 +61,7 @@ class OwnClock:
         return (own_s - self.begins_s) / self.rate
 
 
-class Surroundings(Protocol):
+class NodeSurroundings(Protocol):
     """What a node has to know of the world."""
 
     now_s: float
@@ -81,7 +81,7 @@ class Surroundings(Protocol):
     def said(self, output: Output) -> Output: ...
 
 
-class WatchedCore(NodeCore):
+class WatchedNodeCore(NodeCore):
     """Shows the watch what is decided inside, before it becomes messages to other gateways."""
 
     node: ChaosNode
@@ -100,8 +100,8 @@ class ChaosNode(SimulatedServers):
 
     def __init__(
         self,
-        world: Surroundings,
-        nodes: Nodes,
+        world: NodeSurroundings,
+        nodes: NodePlan,
         serving: Serving,
         life: str,
         clock: OwnClock,
@@ -128,7 +128,7 @@ class ChaosNode(SimulatedServers):
             self._kept.update(grants)
 
         about = (serving.factory, serving.placement, self._nodes, self.life, self._tokens, self._kept, keep)
-        self.node_core = WatchedCore(*about)
+        self.node_core = WatchedNodeCore(*about)
         self.node_core.node = self
         return self.node_core
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from rosa_client.connection.greeting import Greeting
 from rosa_contract.wire.messages import OK, Hello, Output, ToRobot, Welcome
-from rosa_server.plan.nodes import Nodes, homes, seen_from
+from rosa_server.plan.nodes import NodePlan, homes, seen_from
 from rosa_server.plan.peering import Forward, ToPeer
 from rosa_server.plan.placement import Placement
 from rosa_server.serving.core.forwarding.invariants import Fleet
@@ -152,7 +152,7 @@ class NodesWorld(FaultyRobots):
 
     def _switch_on_node(self, name: str) -> None:
         self._node_lives[name] += 1
-        nodes = Nodes(name, self.server_on, self.home, {one: one for one in self.names})
+        nodes = NodePlan(name, self.server_on, self.home, {one: one for one in self.names})
         whole = self._whole
         placement = replace(self._placement, epoch=self.epoch)
         serving = Serving(whole.factory, seen_from(placement, nodes), whole.services, None, whole.variation)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from rosa_contract.config.factory import Factory
+from rosa_contract.config.strict import read_yaml
 from rosa_sim.ports import free_ports
 
 LOOPBACK = "tcp://127.0.0.1:"
@@ -41,6 +45,24 @@ def on_free_ports(
     if all(is_free(port) for port in ports if port):
         return config
     bind, metrics = free_ports(2)
+    document = {**from_here(read_yaml(config), config.parent), "gateway": gateway_on(bind, metrics)}
     copy = folder / config.name
-    copy.write_text(f"{text}\ngateway:\n  bind: {LOOPBACK}{bind}\n  metrics_port: {metrics}\n")
+    copy.write_text(yaml.safe_dump(document, sort_keys=False))
     return copy
+
+
+def gateway_on(port: int, metrics_port: int) -> dict[str, str | int]:
+    return {"bind": f"{LOOPBACK}{port}", "metrics_port": metrics_port}
+
+
+def from_here(value: Any, folder: Path) -> Any:
+    """A file's content with its paths, which begin at `folder`, from the root: a copy of the file lies elsewhere."""
+    if isinstance(value, dict):
+        return {key: from_here(one, folder) for key, one in value.items()}
+    if isinstance(value, list):
+        return [from_here(one, folder) for one in value]
+    if isinstance(value, str) and (
+        value.startswith(("./", "../")) or ("/" in value and (folder / value).exists())
+    ):
+        return str(folder / value)
+    return value

@@ -9,7 +9,7 @@ from rerun.chunk import RrdReader
 
 from rosa_server.bags.records import records
 from rosa_server.cli import main
-from rosa_server.viewing.shown import Figure, Still, Teller, Words
+from rosa_server.viewing.shown import Figure, ShownWords, Still, Teller
 from tests.unit.server.trying.toy import world, write_bag
 
 
@@ -18,7 +18,7 @@ def test_a_whole_recording_is_in_the_file(tmp_path: Path) -> None:
     assert main(["view", str(tmp_path), "--rerun", "--save", str(tmp_path / "run.rrd")]) == 0
     teller = Teller()
     told = [one for record in records(tmp_path / "run.mcap") for one in teller.shown(record)]
-    assert {type(one) for one in told} == {Figure, Still, Words}
+    assert {type(one) for one in told} == {Figure, Still, ShownWords}
     rows: Counter[str] = Counter()
     for chunk in RrdReader(tmp_path / "run.rrd").stream():
         rows[str(chunk.entity_path)] += chunk.num_rows

@@ -27,7 +27,7 @@ MAX_CHARS = 1000  # of a name, a path or words
 
 
 @dataclass
-class Unfinished:
+class UnfinishedOrder:
     """An order that is being carried out. `done`: names of workers, or `MOVED`."""
 
     what: str
@@ -60,7 +60,7 @@ class LiveState:
         self.drained: set[str] = set()  # names of workers
         self.removed: dict[str, str] = {}  # robot -> the words that it is refused with
         self.slots: list[str] = []  # tasks, one entry for each slot that was added
-        self.unfinished: list[Unfinished] = []
+        self.unfinished: list[UnfinishedOrder] = []
 
     @property
     def empty(self) -> bool:
@@ -70,12 +70,12 @@ class LiveState:
 
     # -- orders ----------------------------------------------------------------------------------------------------
 
-    def begin(self, one: Unfinished) -> None:
+    def begin(self, one: UnfinishedOrder) -> None:
         self.unfinished = [other for other in self.unfinished if other.target != one.target]
         self.unfinished.append(one)
         self.save()
 
-    def of(self, target: str) -> Unfinished | None:
+    def of(self, target: str) -> UnfinishedOrder | None:
         return next((one for one in self.unfinished if one.target == target), None)
 
     def end(self, target: str) -> None:
@@ -205,8 +205,8 @@ def _texts(value: Any, where: str) -> dict[str, str]:
     return {name: _text(one, where) for name, one in value.items()}
 
 
-def _unfinished(value: Any) -> Unfinished:
+def _unfinished(value: Any) -> UnfinishedOrder:
     if not isinstance(value, dict) or value.keys() != {"what", "target", "value", "by", "done"}:
         raise ValueError("unfinished: expected an order")
     words = {name: _text(value[name], "unfinished") for name in ("what", "target", "value", "by")}
-    return Unfinished(**words, done=_names(value["done"], "unfinished"))
+    return UnfinishedOrder(**words, done=_names(value["done"], "unfinished"))

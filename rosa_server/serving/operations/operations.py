@@ -12,7 +12,7 @@ from typing import Any
 
 from rosa_contract.wire.watching import Order
 from rosa_server.serving.operations.draining import Draining
-from rosa_server.serving.operations.live_state import MOVED, Unfinished
+from rosa_server.serving.operations.live_state import MOVED, UnfinishedOrder
 from rosa_server.serving.operations.names import (
     ADD_SLOT,
     ADMIT,
@@ -153,7 +153,7 @@ class Operations:
         names, order = sorted(operation.names), operation.order
         self._site.say(order, "begun", f"begun with {', '.join(names)}", workers=names)
         if keep:
-            self._state.begin(Unfinished(order.what, order.target, order.value, order.by, list(done)))
+            self._state.begin(UnfinishedOrder(order.what, order.target, order.value, order.by, list(done)))
         self._running.append(operation)
 
     def _undrain(self, order: Order) -> End:

@@ -12,7 +12,7 @@ from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.operations.names import CANARY, SHADOW
 from rosa_server.serving.operations.operation import End, Operation
 from rosa_server.serving.operations.order import OperationError, Site
-from rosa_server.serving.operations.trial import Canary, InShadow, Trial, terms_of
+from rosa_server.serving.operations.trial import Canary, InShadow, WeightsTrial, terms_of
 
 WEIGHTS = "weights"
 WARMS_S = 900.0  # until new weights have to be loaded
@@ -39,7 +39,7 @@ class Rollout(Operation):
         self._heir = ""  # the new worker that has to get warm
         self._started_s = 0.0
         self._shadow: InShadow | None = None  # while it gets warm
-        self._trial: Trial | None = None
+        self._trial: WeightsTrial | None = None
         self._was_tried = self._done > 0
         self._promoting = False  # the trial went well, and the new worker is about to take over
         self._reverted = ""  # why the new weights were given up
@@ -125,7 +125,7 @@ class Rollout(Operation):
         """The warm workers whose place it takes."""
         return [one for one in self.site.warm([heir.rpartition(".")[0]]) if one != heir]
 
-    def _look_at_trial(self, now_s: float, trial: Trial, gone: Mapping[str, str]) -> None:
+    def _look_at_trial(self, now_s: float, trial: WeightsTrial, gone: Mapping[str, str]) -> None:
         """Take over, or give the new weights up, as the rule says."""
         new = trial.heir
         why: str | None = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rosa_server.serving.core.workers.comparing import DEFAULT, Limits
+from rosa_server.serving.core.workers.comparing import DEFAULT, TrialLimits
 from rosa_server.serving.operations.names import ROLLOUT
 
 PATIENCE = 9  # times as long as was asked for a comparison waits for answers
@@ -19,7 +19,7 @@ class Terms:
     kind: str = ROLLOUT
     seconds: float = 0.0
     share: float = 1.0  # of the robots whose calls are copied
-    limits: Limits = DEFAULT
+    limits: TrialLimits = DEFAULT
 
     @property
     def value(self) -> str:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from rosa_contract.wire.watching import Order
-from rosa_server.serving.core.workers.comparing import MIN_ANSWERS, Limits, unlike, worse
+from rosa_server.serving.core.workers.comparing import MIN_ANSWERS, TrialLimits, unlike, worse
 from rosa_server.serving.operations.names import ROLLOUT
 from rosa_server.serving.operations.order import OperationError, Site
 from rosa_server.serving.operations.terms import OPTIONS, PATIENCE, Terms
@@ -36,7 +36,7 @@ def terms_of(order: Order) -> Terms:
             raise OperationError("bad_value", words)
         told[name] = value
     share = told.pop("share", 1.0)
-    return Terms(rest, order.what, trial_s, share, Limits(**told))
+    return Terms(rest, order.what, trial_s, share, TrialLimits(**told))
 
 
 def _number(text: str) -> float:
@@ -47,7 +47,7 @@ def _number(text: str) -> float:
         return math.nan
 
 
-class Trial(ABC):
+class WeightsTrial(ABC):
     """One new worker beside an old one. `heir`: the new one, warm."""
 
     def __init__(self, site: Site, terms: Terms, heir: str, now_s: float) -> None:
@@ -77,7 +77,7 @@ class Trial(ABC):
         """What both have answered."""
 
 
-class Canary(Trial):
+class Canary(WeightsTrial):
     """Both take calls of one queue."""
 
     def __init__(self, site: Site, terms: Terms, heir: str, now_s: float, old: str) -> None:
@@ -113,7 +113,7 @@ class Canary(Trial):
         return f"new: {tallies[new]}; old: {tallies[old]}"
 
 
-class InShadow(Trial):
+class InShadow(WeightsTrial):
     """The new one answers copies of calls, and no robot hears of it."""
 
     def __init__(self, site: Site, terms: Terms, heir: str, model: str) -> None:

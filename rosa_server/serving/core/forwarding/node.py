@@ -17,7 +17,7 @@ from math import inf
 from rosa_contract.config.factory import Factory
 from rosa_contract.wire import messages as m
 from rosa_server.plan.admission import AdmissionControl, NoAdmission
-from rosa_server.plan.nodes import AT_ONCE, Nodes, seen_from
+from rosa_server.plan.nodes import AT_ONCE, NodePlan, seen_from
 from rosa_server.plan.peering import Beat, Forward, ForwardCancel, Forwarded, ToPeer
 from rosa_server.plan.placement import Placement
 from rosa_server.serving.core.dispatch.core import ServingCore
@@ -29,7 +29,7 @@ from rosa_server.serving.core.forwarding.peer import (
     ENDS,
     FALLS_SILENT,
     HERE,
-    Peer,
+    PeerGateway,
 )
 from rosa_server.serving.core.queueing.actions import Action, Cancel, Dispatch, Kill, Note, Reply, Tell
 from rosa_server.serving.core.sessions.failover import Failover
@@ -63,7 +63,7 @@ class NodeCore(ServingCore):
         self,
         factory: Factory,
         placement: Placement,
-        nodes: Nodes,
+        nodes: NodePlan,
         life: str,
         tokens: SlotTokens,
         kept: Mapping[str, Grant],
@@ -78,7 +78,7 @@ class NodeCore(ServingCore):
 
         super().__init__(factory, seen_from(placement, nodes), NoAdmission(NO_MORE), make_slots=slots)
         self.sessions.gateways = tuple(nodes.gateways[name] for name in (nodes.here, *nodes.others))
-        self.peers = {name: Peer(name) for name in nodes.others}
+        self.peers = {name: PeerGateway(name) for name in nodes.others}
         self._borrowed: dict[str, str] = {}  # worker -> its node
         self._borrowed_of: dict[str, str] = {}  # replica -> borrowed worker
         self._times_borrowed = 0
@@ -115,7 +115,7 @@ class NodeCore(ServingCore):
         if self.peers[node].happens(ENDS):
             self._lose(now_s, node, "its connection ended")
 
-    def _hear(self, now_s: float, peer: Peer, beat: Beat) -> None:
+    def _hear(self, now_s: float, peer: PeerGateway, beat: Beat) -> None:
         was = peer.state
         counts, lost = peer.hears(now_s, beat, self.epoch)
         if lost:

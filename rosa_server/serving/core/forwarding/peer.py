@@ -45,7 +45,7 @@ TABLE = {
 
 
 @dataclass(slots=True)
-class Peer:
+class PeerGateway:
     """One other gateway."""
 
     node: str

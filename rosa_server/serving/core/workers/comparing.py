@@ -19,7 +19,7 @@ MAX_ARRAYS = 8  # by name
 
 
 @dataclass(frozen=True)
-class Limits:
+class TrialLimits:
     """How much worse, and how different, new weights may be."""
 
     failed: float = 0.02  # share of its answers that may fail beyond the old one's
@@ -125,10 +125,10 @@ def _distance(sums: _Sums) -> float:
     return math.sqrt(float(np.mean(sums.apart / sums.steps / variance)))
 
 
-DEFAULT = Limits()
+DEFAULT = TrialLimits()
 
 
-def worse(new: WorkerTally, old: WorkerTally, limits: Limits = DEFAULT) -> str:
+def worse(new: WorkerTally, old: WorkerTally, limits: TrialLimits = DEFAULT) -> str:
     """Why the new weights are not taken over; empty where they are as good."""
     both = f"new: {new}; old: {old}"
     if new.answers < MIN_ANSWERS or old.answers < MIN_ANSWERS:
@@ -142,7 +142,7 @@ def worse(new: WorkerTally, old: WorkerTally, limits: Limits = DEFAULT) -> str:
     return ""
 
 
-def unlike(likeness: Likeness, limits: Limits) -> str:
+def unlike(likeness: Likeness, limits: TrialLimits) -> str:
     """Why the new weights act too differently; empty where they do not."""
     if likeness.distance > limits.distance:
         return f"actions differ by {likeness.distance:.3f} of their spread, over {limits.distance:g}"

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from rosa_server.frontends import limits
-from rosa_server.frontends.intake import PIECE_BYTES, STEP_S, TURN_S, UNREAD, Intake
+from rosa_server.frontends.intake import PIECE_BYTES, STEP_S, TURN_S, UNREAD, TimedIntake
 from rosa_server.frontends.limits import Meter
 
 MANY = bytes(range(256)) * (PIECE_BYTES // 64)  # four pieces
@@ -43,7 +43,7 @@ class Fed:
         self.transport, self.pieces, self.piece_s = Transport(), list[bytes](), 0.0
         self.meter = meter or Meter(1e6, 1e6)
         self.floods = 0
-        self.intake = Intake(self.transport, self._take, lambda: (self.meter,), self._flooded, 0.0)
+        self.intake = TimedIntake(self.transport, self._take, lambda: (self.meter,), self._flooded, 0.0)
 
     def _flooded(self) -> None:
         self.floods += 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from rosa_server.bags.records import Record, Track
-from rosa_server.viewing.player import MAX_IN_ONE_STEP, MAX_SPEED, MIN_SPEED, Player
+from rosa_server.viewing.player import MAX_IN_ONE_STEP, MAX_SPEED, MIN_SPEED, RecordingPlayer
 
 JOINTS = Track("/r/joints", "x/msg/Y", b"", "ros2msg", "cdr")
 STATUS = Track("/r/status", "x/msg/Z", b"", "ros2msg", "cdr")
@@ -22,15 +22,15 @@ def told() -> Iterator[Record]:
 
 
 @pytest.fixture
-def player() -> Player:
-    return Player(told, FROM_NS, FROM_NS + 10_000_000_000, now_s=50.0)
+def player() -> RecordingPlayer:
+    return RecordingPlayer(told, FROM_NS, FROM_NS + 10_000_000_000, now_s=50.0)
 
 
 def names(records: list[Record]) -> list[str]:
     return [record.data.decode() for record in records]
 
 
-def test_everything_comes_once_and_when_it_is_due(player: Player) -> None:
+def test_everything_comes_once_and_when_it_is_due(player: RecordingPlayer) -> None:
     assert names(player.due(50.0)) == ["status", "0"]
     assert player.due(50.05) == []
     assert names(player.due(50.35)) == ["1", "2", "3"]
@@ -38,7 +38,7 @@ def test_everything_comes_once_and_when_it_is_due(player: Player) -> None:
     assert player.ended(99.0) and player.due(100.0) == []
 
 
-def test_pause_and_speed_move_time_as_they_should(player: Player) -> None:
+def test_pause_and_speed_move_time_as_they_should(player: RecordingPlayer) -> None:
     player.due(51.0)
     player.pause(51.0)
     assert player.at_ns(80.0) == FROM_NS + 1_000_000_000
@@ -52,7 +52,7 @@ def test_pause_and_speed_move_time_as_they_should(player: Player) -> None:
 
 @pytest.mark.parametrize("before_s", [51.0, 58.0], ids=["on", "back"])
 def test_after_a_seek_a_viewer_sees_the_newest_of_each_topic_and_what_follows(
-    player: Player, before_s: float
+    player: RecordingPlayer, before_s: float
 ) -> None:
     player.due(before_s)
     newest = player.seek(before_s, FROM_NS + 4_050_000_000)
@@ -62,7 +62,7 @@ def test_after_a_seek_a_viewer_sees_the_newest_of_each_topic_and_what_follows(
     assert names(player.due(before_s + 0.1)) == ["41"]
 
 
-def test_a_seek_keeps_within_the_recording_and_play_at_the_end_begins_again(player: Player) -> None:
+def test_a_seek_keeps_within_the_recording_and_play_at_the_end_begins_again(player: RecordingPlayer) -> None:
     player.seek(50.0, 0)
     assert player.at_ns(50.0) == FROM_NS
     player.seek(50.0, FROM_NS * 9)
@@ -74,6 +74,6 @@ def test_a_seek_keeps_within_the_recording_and_play_at_the_end_begins_again(play
 
 def test_so_much_at_once_and_no_more() -> None:
     crowd = [Record(JOINTS, FROM_NS, b"x")] * (MAX_IN_ONE_STEP + 7)
-    player = Player(lambda: iter(crowd), FROM_NS, FROM_NS + 1, now_s=0.0)
+    player = RecordingPlayer(lambda: iter(crowd), FROM_NS, FROM_NS + 1, now_s=0.0)
     assert len(player.due(1.0)) == MAX_IN_ONE_STEP
     assert len(player.due(1.0)) == 7

@@ -22,7 +22,7 @@ from sensor_msgs.msg import CompressedImage, JointState
 
 from rosa_client.recording.bag import BagWriter
 from rosa_server.bags.records import records
-from rosa_server.viewing.shown import ERROR, INFO, TELLERS, Figure, Still, Teller, Words, finite
+from rosa_server.viewing.shown import ERROR, INFO, TELLERS, Figure, ShownWords, Still, Teller, finite
 from tests.unit.server.trying.toy import world, write_bag
 
 
@@ -68,18 +68,18 @@ def test_every_message_of_a_robot_is_told(tmp_path: Path) -> None:
         Figure("panda0/joint_states/j1", 0.5),
         Figure("panda0/calls/system1/duration_ms", 300.0),
         Figure("panda0/calls/system1/slo_ms", 300.0),
-        Words("panda0/calls/system1/missed", "system1: missed after 300 of 300 ms", ERROR),
-        Words("panda0/robot_status/state", "executing"),
-        Words("panda0/robot_status/server", "connected"),
+        ShownWords("panda0/calls/system1/missed", "system1: missed after 300 of 300 ms", ERROR),
+        ShownWords("panda0/robot_status/state", "executing"),
+        ShownWords("panda0/robot_status/server", "connected"),
         Figure("panda0/robot_status/system1/missed", 1.0),
-        Words("panda0/arm_status/state", "playing"),
-        Words("panda0/arm_status/fault", "no fault"),
-        Words("panda0/arm_status/emergency_stop", "no emergency stop"),
-        Words("panda0/arm_command", "hold: late"),
-        Words("panda0/decisions", "stop_and_resend: slo_missed: late"),
-        Words("panda0/operator_alert", "waits for a person: slo_missed: 3 times in a row", ERROR),
-        Words("panda0/operator_audit", "anna: resume: ok", INFO),
-        Words("panda0/prompts/system1", "pick"),
+        ShownWords("panda0/arm_status/state", "playing"),
+        ShownWords("panda0/arm_status/fault", "no fault"),
+        ShownWords("panda0/arm_status/emergency_stop", "no emergency stop"),
+        ShownWords("panda0/arm_command", "hold: late"),
+        ShownWords("panda0/decisions", "stop_and_resend: slo_missed: late"),
+        ShownWords("panda0/operator_alert", "waits for a person: slo_missed: 3 times in a row", ERROR),
+        ShownWords("panda0/operator_audit", "anna: resume: ok", INFO),
+        ShownWords("panda0/prompts/system1", "pick"),
     ]
     assert {kind for kind in TELLERS if kind.startswith("rosa_interfaces/")} == {
         f"rosa_interfaces/msg/{name}"
@@ -112,6 +112,6 @@ def test_a_whole_recording_is_told_also_when_it_was_cut_off(tmp_path: Path) -> N
         teller = Teller()
         shown = [one for record in records(tmp_path / f"{name}.mcap") for one in teller.shown(record)]
         kinds[name] = [type(one) for one in shown]
-        assert {Figure, Still, Words} == set(kinds[name])
+        assert {Figure, Still, ShownWords} == set(kinds[name])
         assert all(np.isfinite(one.value) for one in shown if isinstance(one, Figure))
     assert kinds["run"] == kinds["cut"]

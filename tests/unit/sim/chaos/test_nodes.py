@@ -13,7 +13,7 @@ import pytest
 from rosa_server.plan.peering import Forward
 from rosa_server.serving.core.forwarding.guests import Guests
 from rosa_server.serving.core.forwarding.node import NodeCore
-from rosa_server.serving.core.forwarding.peer import BEATS, NEW_LIFE, Peer
+from rosa_server.serving.core.forwarding.peer import BEATS, NEW_LIFE, PeerGateway
 from rosa_server.serving.core.sessions.homes import HomeSlots
 from rosa_server.serving.core.workers.epochs import Epochs
 from rosa_sim.chaos.__main__ import main
@@ -77,8 +77,8 @@ def test_the_robots_of_a_killed_node_go_on_at_the_others_with_their_slots() -> N
 
 
 def looks_at_no_epoch(patch: Patch) -> None:
-    usual = Peer.happens
-    patch.setattr(Peer, "happens", lambda self, event: usual(self, event.replace("_other_epoch", "")))
+    usual = PeerGateway.happens
+    patch.setattr(PeerGateway, "happens", lambda self, event: usual(self, event.replace("_other_epoch", "")))
     patch.setattr(Epochs, "required", lambda self, worker_id: 0)
     taken = NodeCore._take_in
     patch.setattr(
@@ -157,8 +157,10 @@ def takes_any_answer_for_its_own(patch: Patch) -> None:
 
 
 def does_not_notice_that_another_one_was_started_again(patch: Patch) -> None:
-    usual = Peer.happens
-    patch.setattr(Peer, "happens", lambda self, event: event not in (NEW_LIFE, BEATS) and usual(self, event))
+    usual = PeerGateway.happens
+    patch.setattr(
+        PeerGateway, "happens", lambda self, event: event not in (NEW_LIFE, BEATS) and usual(self, event)
+    )
 
 
 def gives_a_slot_to_two_robots(patch: Patch) -> None:

@@ -10,7 +10,7 @@ from rosa_contract.errors import ConfigError
 from rosa_contract.wire.watching import Order, decode_ask, encode_ask
 from rosa_server.commands.live.rollout import terms_from
 from rosa_server.commands.parser import parser_for
-from rosa_server.serving.core.workers.comparing import Limits
+from rosa_server.serving.core.workers.comparing import TrialLimits
 from rosa_server.serving.operations.names import CANARY, ROLLOUT, SHADOW
 from rosa_server.serving.operations.terms import Terms
 from rosa_server.serving.operations.trial import terms_of
@@ -28,7 +28,7 @@ def told(*words: str) -> Terms:
         (("--shadow", "2.5", "--share", "0.1"), Terms("/new weights", SHADOW, 2.5, 0.1)),
         (
             ("--shadow", "5", "--slower", "3", "--distance", "0.2"),
-            Terms("/new weights", SHADOW, 5.0, 1.0, Limits(slower=3.0, distance=0.2)),
+            Terms("/new weights", SHADOW, 5.0, 1.0, TrialLimits(slower=3.0, distance=0.2)),
         ),
     ],
 )

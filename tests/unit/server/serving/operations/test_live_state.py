@@ -15,7 +15,7 @@ from rosa_server.serving.operations.live_state import (
     MAX_FILE_BYTES,
     MAX_TRIES,
     LiveState,
-    Unfinished,
+    UnfinishedOrder,
     origin_of,
 )
 from rosa_server.serving.watching.place import state_path
@@ -33,7 +33,7 @@ def filled(path: Path) -> LiveState:
     state.drained.add("gpu1/0")
     state.removed["arm7"] = "ann has removed it"
     state.slots.append("pick")
-    state.begin(Unfinished("rollout", "policy", "/new", "ann", ["policy/0"]))
+    state.begin(UnfinishedOrder("rollout", "policy", "/new", "ann", ["policy/0"]))
     return state
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from rosa_contract.config.factory import parse_factory
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
-from rosa_server.plan.nodes import Nodes
+from rosa_server.plan.nodes import NodePlan
 from rosa_server.plan.peering import Forward, Forwarded, ToPeer
 from rosa_server.plan.placement import Placement
 from rosa_server.serving.core.forwarding.node import NodeCore
@@ -35,7 +35,7 @@ class Node:
             kept.update(grants)
 
         factory = parse_factory(FACTORY.replace("QUEUE", "100"))
-        nodes = Nodes(name, SERVER_ON, HOME, GATEWAYS)
+        nodes = NodePlan(name, SERVER_ON, HOME, GATEWAYS)
         self.core = NodeCore(factory, placement, nodes, f"{name}{life}", TOKENS, dict(kept), keep)
         self.answers: list[Reply] = []
         self.said: list[Say] = []

@@ -7,10 +7,10 @@ from itertools import product
 
 import pytest
 
-from rosa_server.plan.nodes import Nodes, homes, seen_from
+from rosa_server.plan.nodes import NodePlan, homes, seen_from
 from rosa_server.plan.peering import Beat
 from rosa_server.serving.core.forwarding import peer as states
-from rosa_server.serving.core.forwarding.peer import HERE, TABLE, Peer
+from rosa_server.serving.core.forwarding.peer import HERE, TABLE, PeerGateway
 from tests.unit.server.serving.core.forwarding.pair import SERVER_ON
 from tests.unit.server.serving.core.planned import PLACEMENT
 
@@ -24,7 +24,7 @@ def beat(number: int, life: str = "b1", epoch: int = 0, answers: int = 0, held_m
 
 @pytest.mark.parametrize(("state", "event"), list(product(STATES, EVENTS)))
 def test_what_is_not_in_the_table_raises_and_changes_nothing(state: str, event: str) -> None:
-    peer = Peer("b", state)
+    peer = PeerGateway("b", state)
     if (state, event) in TABLE:
         lost = peer.happens(event)
         assert peer.state == TABLE[state, event] and lost == (state == HERE and peer.state != HERE)
@@ -35,7 +35,7 @@ def test_what_is_not_in_the_table_raises_and_changes_nothing(state: str, event: 
 
 
 def test_the_time_there_and_back_is_measured_by_ones_own_clock_less_what_the_other_one_says_it_took() -> None:
-    peer = Peer("b")
+    peer = PeerGateway("b")
     number, _, _ = peer.says(10.0)
     peer.hears(10.080, beat(1, answers=number, held_ms=50.0), 0)
     assert peer.rtt_s == pytest.approx(0.030)
@@ -46,7 +46,7 @@ def test_the_time_there_and_back_is_measured_by_ones_own_clock_less_what_the_oth
 
 
 def test_beats_that_come_late_or_twice_count_once() -> None:
-    peer = Peer("b")
+    peer = PeerGateway("b")
     assert peer.hears(1.0, beat(5), 0) == (True, False)
     assert peer.hears(2.0, beat(5), 0) == peer.hears(2.0, beat(4), 0) == (False, False)
     assert peer.heard_s == 1.0
@@ -61,8 +61,8 @@ def test_a_slot_is_given_out_where_most_of_its_components_are_answered() -> None
 def test_one_node_sees_replicas_of_others_as_such_and_no_queue_of_two_nodes() -> None:
     pooled = {name: replace(PLACEMENT.replicas[name], pool="both") for name in ("gpu0", "gpu1")}
     whole = replace(PLACEMENT, replicas={**PLACEMENT.replicas, **pooled}, adaptive=True)
-    seen = seen_from(whole, Nodes("a", SERVER_ON, {}, {"a": "", "b": ""}))
+    seen = seen_from(whole, NodePlan("a", SERVER_ON, {}, {"a": "", "b": ""}))
     assert {name: one.node for name, one in seen.replicas.items() if one.node} == {"gpu1": "b", "gpu2": "b"}
     assert seen.replicas["gpu0"].queue != seen.replicas["gpu1"].queue
     assert not seen.adaptive
-    assert seen_from(seen, Nodes("a", SERVER_ON, {}, {"a": "", "b": ""})) == seen
+    assert seen_from(seen, NodePlan("a", SERVER_ON, {}, {"a": "", "b": ""})) == seen
