@@ -14,7 +14,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from std_msgs.msg import Header
 
-from rosa_client.loops.bond import HEARTBEAT_TIMEOUT_S, LAST_WORDS_EVERY_S, Bond, BondState
+from rosa_client.loops.bond import HEARTBEAT_TIMEOUT_S, Bond, BondState
 from rosa_client.nodes.base.parameters import Parameter, declare
 
 try:
@@ -43,7 +43,7 @@ class BondPort:
         self._timer: Any = None
 
     def form(self) -> None:
-        """Speak to whoever manages this node; after a while without an answer, no more."""
+        """Listen for whoever manages this node; after a while without a word, no more."""
         self._forget()
         if self._period_s <= 0:
             return
@@ -53,13 +53,12 @@ class BondPort:
             )
             return
         self._instance = str(uuid.uuid4())
-        self._bond = Bond(time.monotonic(), self._node.get_name(), self._instance)
+        self._bond = Bond(time.monotonic(), self._node.get_name(), self._instance, self._period_s)
         self._publisher = self._node.create_publisher(Status, TOPIC, QoSProfile(depth=5))
         self._subscription = self._node.create_subscription(
             Status, TOPIC, self._on_status, QoSProfile(depth=100)
         )
-        self._beat_every(self._period_s)
-        self._beat()
+        self._beat_in_time()
 
     def end(self) -> None:
         """Say that this node no longer is active."""
@@ -69,7 +68,7 @@ class BondPort:
         if self._bond.state is BondState.DEAD:
             self._forget()
         else:
-            self._beat_every(LAST_WORDS_EVERY_S)
+            self._beat_in_time()
 
     def _on_status(self, message: Any) -> None:
         if self._bond is None:
@@ -77,6 +76,7 @@ class BondPort:
         before = self._bond.state
         self._say(self._bond.hear(message.id, message.instance_id, message.active))
         if before is BondState.WAITING and self._bond.state is BondState.ALIVE:
+            self._beat_in_time()
             self._node.get_logger().info("bonded with a lifecycle manager")
         if before is BondState.ALIVE and self._bond.state is BondState.DEAD:
             self._node.get_logger().warning(
@@ -104,12 +104,14 @@ class BondPort:
             )
         )
 
-    def _beat_every(self, period_s: float) -> None:
+    def _beat_in_time(self) -> None:
+        """After the bond has entered another state."""
+        assert self._bond is not None
         if self._timer is not None:
             self._node.destroy_timer(self._timer)
         # On steady time: a jump of ROS time must not look like the death of this node.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._timer = self._node.create_timer(period_s, self._beat, clock=steady)
+        self._timer = self._node.create_timer(self._bond.every_s, self._beat, clock=steady)
 
     def _forget(self) -> None:
         if self._bond is None:
