@@ -22,7 +22,7 @@ export PYTHONDONTWRITEBYTECODE :=
 WITH = if test -f $(VENV)/rosa_ros/local_setup.sh; then set +u; . $(VENV)/rosa_ros/local_setup.sh; set -u; fi; $(VENV)/bin/
 SOURCES = rosa_contract rosa_client rosa_server rosa_sim benchmarks launch scripts tests setup.py
 # Quick ones first; figures draws what claims and paper_schedules wrote.
-BENCHMARKS = batching cancelled_frames calls_beside paper_schedules gpus shared_prefixes pictures robot_side nodes_against arm_interface exact transport against networks frontends path wire decode_ahead kv_serving kv_sharing moved_state pipelined_decode scale dashboard \
+BENCHMARKS = roofline batching cancelled_frames calls_beside paper_schedules gpus shared_prefixes pictures robot_side nodes_against arm_interface exact transport against networks frontends path wire decode_ahead kv_serving kv_sharing moved_state pipelined_decode scale dashboard \
   claims figures asynchronous horizon kairos scheduler fleet fleet_policies random_factories closed_loop
 MODULE = echo benchmarks/*/$$name.py | sed 's|/|.|g; s|.py$$||'  # of the benchmark $$name
 ONLY ?=
@@ -133,7 +133,7 @@ bench: setup  ## every benchmark, about three hours on two idle cores; ONLY="tra
 	done; test -z "$$missed" || { echo "[bench] these ended with an error or a missed aim:$$missed"; exit 1; }
 
 results: setup  ## the quick benchmarks, the paper's figures and docs/results.md again; ten minutes (the page lists the slow ones)
-	@for name in batching cancelled_frames paper_schedules claims figures; do $(WITH)python -m $$($(MODULE)); done
+	@for name in roofline batching cancelled_frames paper_schedules claims figures; do $(WITH)python -m $$($(MODULE)); done
 	@$(WITH)python scripts/generate_docs.py
 
 faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted. CLUSTER=ray: those of machines, on two of them, REPEAT=20 times each (an hour)

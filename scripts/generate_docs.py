@@ -18,7 +18,7 @@ import reference_pages
 import results_page
 from release import pixi
 
-from benchmarks.scheduling import kairos_page
+from benchmarks.scheduling import kairos_page, roofline
 from rosa_client.motion import following
 from rosa_client.runtime.machines.machine import diagram, drawn
 from rosa_client.runtime.machines.side_machines import (
@@ -318,6 +318,12 @@ def scheduler() -> str:
     return _between("order", "\n".join(kairos_page.lines()), (DOCS / "scheduler.md").read_text())
 
 
+def bring_your_own() -> str:
+    """The page as it is, with what the roofline says beside what was published."""
+    lines = roofline.page_lines(results_page.result("roofline")["rows"])
+    return _between("roofline", "\n".join(lines), (DOCS / "bring_your_own.md").read_text())
+
+
 def _between(name: str, lines: str, text: str) -> str:
     """`text` with `lines` between the two marks of this name. Raises `ValueError` where they are missing."""
     marks = re.compile(rf"(<!-- {name}: .*? -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
@@ -377,6 +383,7 @@ PAGES = {
     "limits.md": limits,
     "results.md": results_page.page,
     "scheduler.md": scheduler,
+    "bring_your_own.md": bring_your_own,
     **reference_pages.PAGES,
 }
 

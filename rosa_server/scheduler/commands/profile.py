@@ -77,7 +77,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         nargs="+",
         metavar="TIMESxPARAMETERSxTOKENS",
         help="measure nothing: derive the profile from the GPU's data sheet and the runs of one request, such as"
-        " 1x2.9e9x968 10x0.3e9x11 (one run of 2.9 G parameters over 968 tokens, ten of 0.3 G over 11)",
+        " 1x2.9e9x968 10x0.3e9x11 (one run of 2.9 G parameters over 968 tokens, ten of 0.3 G over 11); BYTES:"
+        " activations and cache that a token moves besides the weights (TIMESxPARAMETERSxTOKENSxBYTES)",
     )
     parser.add_argument(
         "--bytes-per-parameter", type=float, default=2.0, help="with --roofline (default: 2, 16 bit)"

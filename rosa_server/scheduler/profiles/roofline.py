@@ -1,9 +1,9 @@
 """Profiles of models and GPUs that nobody has measured: a roofline of the data sheet, then a simulated queue.
 
 A request is a few runs of networks: so many times, with so many parameters, over so many tokens. A run takes as long as
-its arithmetic or as reading its weights does, whichever is longer, and a fixed time besides. Peaks are those of the
-data sheets (dense, 16 bit); how much of them is reached is assumed. docs/bring_your_own.md compares it with published
-figures.
+its arithmetic or as moving its weights and, where given, activations and cache does, whichever is longer, and a fixed
+time besides. Peaks are those of the data sheets (dense, 16 bit); how much of them is reached is assumed.
+`python -m benchmarks.scheduling.roofline` compares it with published figures.
 """
 
 from __future__ import annotations
@@ -26,13 +26,26 @@ from rosa_server.scheduler.profiles.profile import (
 )
 from rosa_server.scheduler.profiles.queueing import batch_latencies_ms, summarise
 
-COMPUTE_SHARE, BANDWIDTH_SHARE = 0.4, 0.7  # of the peaks
-RUN_OVERHEAD_MS = 1.0
 JITTER = 0.03  # variation of one run
 BUFFERS = 1.3  # memory, times that of the weights
 RATE_SHARES = tuple(step / 10 for step in range(1, 11))
 REQUESTS = 10_000  # that are simulated at each rate
-RUN = re.compile(r"(\d+)x(\d+(?:\.\d+)?(?:e\d+)?)x(\d+)")
+FORM = "TIMESxPARAMETERSxTOKENS[xBYTES]"
+NUMBER = r"(\d+(?:\.\d+)?(?:e\d+)?)"
+RUN = re.compile(rf"(\d+)x{NUMBER}x(\d+)(?:x{NUMBER})?")
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How much of the peaks a run reaches, and what it takes besides."""
+
+    compute: float  # share
+    bandwidth: float
+    overhead_ms: float  # of each run
+
+
+ASSUMED = Reached(0.4, 0.7, 1.0)  # what profiles are made with
+PEAKS = Reached(1.0, 1.0, 0.0)  # what no implementation undercuts
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,7 @@ class DataSheet:
 GPUS = {
     "h200": DataSheet(989.0, 4800.0, 141_000.0),
     "h100": DataSheet(989.0, 3350.0, 80_000.0),
+    "b100": DataSheet(1750.0, 8000.0, 192_000.0),
     "a100": DataSheet(312.0, 2039.0, 80_000.0),
     "l40s": DataSheet(362.0, 864.0, 48_000.0),
     "rtx-a6000": DataSheet(154.8, 768.0, 48_000.0),
@@ -59,19 +73,30 @@ GPUS = {
 
 @dataclass(frozen=True)
 class Run:
-    """`times` runs of a network with so many `parameters` over so many `tokens` of one request."""
+    """`times` runs of a network with so many `parameters` over so many `tokens` of one request.
+
+    `token_bytes`: activations and cache that are moved for each token, besides the weights. They decide where memory
+    is slow for its GPU (Jetson) or tokens are many; 0 leaves them out.
+    """
 
     times: int
     parameters: float
     tokens: int
+    token_bytes: float = 0.0
+
+    def __str__(self) -> str:
+        moved = f" x {self.token_bytes:g} bytes" if self.token_bytes else ""
+        return f"{self.times} x {self.parameters:g} parameters x {self.tokens} tokens{moved}"
 
 
 def run_from(text: str) -> Run:
-    """`TIMESxPARAMETERSxTOKENS`, such as 10x0.3e9x51. Raises `ValueError`."""
+    """`TIMESxPARAMETERSxTOKENS[xBYTES]`, such as 10x0.3e9x51 or 10x0.3e9x51x1.2e6. Raises `ValueError`."""
     found = RUN.fullmatch(text)
-    made = Run(int(found[1]), float(found[2]), int(found[3])) if found else Run(0, 0.0, 0)
+    made = (
+        Run(int(found[1]), float(found[2]), int(found[3]), float(found[4] or 0)) if found else Run(0, 0.0, 0)
+    )
     if not (made.times >= 1 and made.parameters >= 1 and made.tokens >= 1):
-        raise ValueError(f"expected TIMESxPARAMETERSxTOKENS, such as 10x0.3e9x51, got {text!r}")
+        raise ValueError(f"expected {FORM}, such as 10x0.3e9x51, got {text!r}")
     return made
 
 
@@ -81,14 +106,20 @@ def gpu_of(hardware: str) -> DataSheet:
 
 
 def service_ms(
-    runs: Sequence[Run], gpu: DataSheet, batch: int = 1, bytes_per_parameter: float = 2.0
+    runs: Sequence[Run],
+    gpu: DataSheet,
+    batch: int = 1,
+    bytes_per_parameter: float = 2.0,
+    reached: Reached = ASSUMED,
 ) -> float:
     """How long a batch takes on an idle GPU."""
     total = 0.0
     for run in runs:
-        arithmetic = 2e3 * run.parameters * run.tokens * batch / (gpu.tflops * 1e12 * COMPUTE_SHARE)
-        reading = 1e3 * run.parameters * bytes_per_parameter / (gpu.gb_s * 1e9 * BANDWIDTH_SHARE)
-        total += run.times * (max(arithmetic, reading) + RUN_OVERHEAD_MS)
+        tokens = run.tokens * batch
+        arithmetic = 2e3 * run.parameters * tokens / (gpu.tflops * 1e12 * reached.compute)
+        moved = run.parameters * bytes_per_parameter + run.token_bytes * tokens
+        moving = 1e3 * moved / (gpu.gb_s * 1e9 * reached.bandwidth)
+        total += run.times * (max(arithmetic, moving) + reached.overhead_ms)
     return total
 
 
@@ -142,7 +173,7 @@ def roofline_profile(
 def _facts(
     runs: Sequence[Run], gpu: DataSheet, one_ms: float, bytes_per_parameter: float
 ) -> tuple[Fact, ...]:
-    told = ", ".join(f"{run.times} x {run.parameters:g} parameters x {run.tokens} tokens" for run in runs)
+    told = ", ".join(map(str, runs))
     return (
         Fact("one request alone", f"{one_ms:.1f} ms", "derived", f"roofline of {told}"),
         Fact("runs", told, "assumed", "as given on the command line"),
@@ -154,9 +185,9 @@ def _facts(
         ),
         Fact(
             "share of the peaks",
-            f"{COMPUTE_SHARE:.0%} of the arithmetic, {BANDWIDTH_SHARE:.0%} of the bandwidth",
+            f"{ASSUMED.compute:.0%} of the arithmetic, {ASSUMED.bandwidth:.0%} of the bandwidth",
             "assumed",
-            f"and {RUN_OVERHEAD_MS:g} ms for each run; what a model's own code takes besides is not in it",
+            f"and {ASSUMED.overhead_ms:g} ms for each run; what a model's own code takes besides is not in it",
         ),
         Fact("weights", f"{bytes_per_parameter:g} bytes a parameter", "assumed", "2: 16 bit"),
         Fact(
