@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import rclpy
-from control_msgs.action import ParallelGripperCommand
+from control_msgs.action import GripperCommand, ParallelGripperCommand
 from rclpy.action import ActionServer
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
@@ -16,17 +16,24 @@ ACTION, STATES, JOINT = "/hand/gripper_cmd", "/hand/joint_states", "knuckle"
 
 
 class GripperServer:
-    """Fingers that are where they are told to be at once, and tell so on a topic of their own."""
+    """Fingers that are where they are told to be at once, and tell so on a topic, as a rule their own."""
 
-    def __init__(self) -> None:
-        self.goals: list[JointState] = []
-        self._position = 0.0
+    def __init__(
+        self,
+        action: str = ACTION,
+        states: str = STATES,
+        joint: str = JOINT,
+        kind: Any = ParallelGripperCommand,
+    ) -> None:
+        """`kind`: the action's type."""
+        self.goals: list[Any] = []  # a JointState each, or a control_msgs/GripperCommand
+        self._joint, self._kind, self._position = joint, kind, 0.0
         self._context = rclpy.Context()
         rclpy.init(args=[], context=self._context)
-        self._node = Node("hand", context=self._context)
-        self._states = self._node.create_publisher(JointState, STATES, 10)
+        self._node = Node(action.strip("/").partition("/")[0], context=self._context)
+        self._states = self._node.create_publisher(JointState, states, 10)
         self._node.create_timer(0.05, self._publish)
-        self._server = ActionServer(self._node, ParallelGripperCommand, ACTION, self._move)
+        self._server = ActionServer(self._node, kind, action, self._move)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
         self._thread = threading.Thread(target=self._executor.spin, daemon=True)
@@ -40,10 +47,11 @@ class GripperServer:
         rclpy.try_shutdown(context=self._context)
 
     def _publish(self) -> None:
-        self._states.publish(JointState(name=[JOINT], position=[self._position]))
+        self._states.publish(JointState(name=[self._joint], position=[self._position]))
 
-    def _move(self, goal: Any) -> ParallelGripperCommand.Result:
-        self.goals.append(goal.request.command)
-        self._position = goal.request.command.position[0]
+    def _move(self, goal: Any) -> Any:
+        command = goal.request.command
+        self.goals.append(command)
+        self._position = command.position if self._kind is GripperCommand else command.position[0]
         goal.succeed()
-        return ParallelGripperCommand.Result(reached_goal=True)
+        return self._kind.Result(reached_goal=True)

@@ -1,13 +1,17 @@
 """The tutorials do what they say: their files are written and their commands are run, in the order of the page.
 
-Above a block, `<!-- file: NAME -->` writes it, `<!-- run -->` runs it, and `<!-- background -->` starts it and waits
-until the server is ready. Only the ports are others: several tests run at a time.
+Above a block, `<!-- file: NAME -->` writes it, `<!-- run -->` runs it (`<!-- run: 1 -->`: it ends with this status),
+`<!-- background -->` starts it and waits until the server is ready, and `<!-- background: robot -->` starts it and goes
+on. Only the ports are others: several tests run at a time. Where no `ros2` starts this package, as with the wheels,
+`ros2.py` does what it would do with the launch file.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -15,12 +19,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ament_index_python.packages import get_package_prefix
 
 from rosa_sim.ports import free_port
 from tests.system.examples.test_examples import ENVIRONMENT, PATIENCE_S, ROOT
 
 TUTORIALS = ROOT / "docs" / "tutorials"
-STEP = re.compile(r"<!-- (file: \S+|run|background) -->\n```\w+\n(.*?)```", re.DOTALL)
+STEP = re.compile(
+    r"<!-- (file: \S+|run|run: \d|background|background: robot) -->\n```\w+\n(.*?)```", re.DOTALL
+)
 READY = "ROSA is ready"
 
 
@@ -39,32 +46,39 @@ class Reader:
         programs.mkdir()
         (programs / "rosa").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m rosa_server.cli "$@"\n')
         (programs / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        if not launches():
+            stand_in = f'#!/bin/sh\nexec "{sys.executable}" -m tests.system.examples.ros2 "$@"\n'
+            (programs / "ros2").write_text(stand_in)
         for program in programs.iterdir():
             program.chmod(0o755)
         self._environment = {
             **ENVIRONMENT,
             "PATH": f"{programs}:{ENVIRONMENT['PATH']}",
             "XDG_RUNTIME_DIR": str(folder),  # `rosa robots` finds this server only
+            "ROS_DOMAIN_ID": os.environ["ROS_DOMAIN_ID"],  # of this file
+            "ROS_LOG_DIR": str(folder / "ros"),
         }
 
     def do(self, name: str) -> str:
         """Every step of a tutorial; what its commands printed."""
         printed = ""
-        for what, block in steps(name):
-            if what.startswith("file: "):
-                self._write(what.removeprefix("file: "), block)
+        for step, found in steps(name):
+            what, _, more = step.partition(": ")
+            block = found.replace("127.0.0.1:5570", f"127.0.0.1:{self.port}")
+            if what == "file":
+                self._write(more, block)
             elif what == "run":
-                printed += self._run(block)
+                printed += self._run(block, int(more or 0))
             else:
-                self._serve(block)
+                self._start(block, "" if more else READY)
         return printed
 
     def _write(self, name: str, text: str) -> None:
         if "server_cluster" in text:
             text += f'\ngateway: {{bind: "tcp://127.0.0.1:{self.port}", metrics_port: 0}}\n'
-        (self.folder / name).write_text(text.replace("127.0.0.1:5570", f"127.0.0.1:{self.port}"))
+        (self.folder / name).write_text(text)
 
-    def _run(self, block: str) -> str:
+    def _run(self, block: str, status: int) -> str:
         ended = subprocess.run(
             ["sh", "-e", "-c", block],
             cwd=self.folder,
@@ -73,11 +87,13 @@ class Reader:
             text=True,
             timeout=4 * PATIENCE_S,
         )
-        assert ended.returncode == 0, f"{block}\n{ended.stdout}\n{ended.stderr}"
+        logs = "".join(path.read_text()[-3000:] for path in self.folder.glob("*.log"))
+        assert ended.returncode == status, f"{block}\n{ended.stdout}\n{ended.stderr}\n{logs}"
         return ended.stdout
 
-    def _serve(self, block: str) -> None:
-        log = self.folder / "server.log"
+    def _start(self, block: str, ready: str) -> None:
+        """In the background; goes on when it says `ready`."""
+        log = self.folder / f"{len(self._servers)}.log"
         with log.open("wb") as file:
             server = subprocess.Popen(
                 ["sh", "-c", f"exec {block.strip()}"],
@@ -88,15 +104,28 @@ class Reader:
             )
         self._servers.append(server)
         until_s = time.monotonic() + PATIENCE_S
-        while READY not in log.read_text():
+        while ready not in log.read_text():
             assert server.poll() is None and time.monotonic() < until_s, log.read_text()
             time.sleep(0.1)
 
     def close(self) -> None:
         for server in self._servers:
-            server.terminate()
+            server.send_signal(signal.SIGINT)  # as Ctrl-C does
         for server in self._servers:
-            server.wait(PATIENCE_S)
+            try:
+                server.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                raise
+
+
+def launches() -> bool:
+    """Whether an installed ROS 2 starts this package with `ros2 launch`."""
+    try:
+        get_package_prefix("rosa_client")
+    except (KeyError, OSError):  # no such package; nothing is sourced
+        return False
+    return shutil.which("ros2") is not None
 
 
 @pytest.fixture
@@ -133,6 +162,7 @@ def test_a_checkpoint_becomes_a_factory_in_five_commands(reader: Reader) -> None
     assert "lab--policy.yaml: derived" in printed
     assert "4 robots on 1 x NVIDIA RTX 4090" in printed
     assert "All profiles are derived for NVIDIA RTX 4090, not measured on it" in printed
+    assert re.search(r"round [1-9]\d*, executing; system1 \d+ of 5000 ms", printed) and "timed_out" in printed
     assert "16 actions of 8 values in " in printed
 
 
