@@ -133,7 +133,7 @@ bench: setup  ## every benchmark, about three hours on two idle cores; ONLY="tra
 	done; test -z "$$missed" || { echo "[bench] these ended with an error or a missed aim:$$missed"; exit 1; }
 
 results: setup  ## the quick benchmarks, the paper's figures and docs/results.md again; ten minutes (the page lists the slow ones)
-	@for name in roofline batching cancelled_frames paper_schedules claims figures; do $(WITH)python -m $$($(MODULE)); done
+	@for name in batching cancelled_frames paper_schedules claims figures; do $(WITH)python -m $$($(MODULE)); done
 	@$(WITH)python scripts/generate_docs.py
 
 faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted. CLUSTER=ray: those of machines, on two of them, REPEAT=20 times each (an hour)

@@ -320,8 +320,9 @@ def scheduler() -> str:
 
 def bring_your_own() -> str:
     """The page as it is, with what the roofline says beside what was published."""
-    lines = roofline.page_lines(results_page.result("roofline")["rows"])
-    return _between("roofline", "\n".join(lines), (DOCS / "bring_your_own.md").read_text())
+    return _between(
+        "roofline", "\n".join(roofline.page_lines(roofline.rows())), (DOCS / "bring_your_own.md").read_text()
+    )
 
 
 def _between(name: str, lines: str, text: str) -> str:

@@ -16,7 +16,6 @@ QUICK = {
     "cancelled_frames": "5 s",
     "paper_schedules": "1 minute",
     "claims": "2 to 8 minutes",
-    "roofline": "1 s",
 }
 SLOW = {
     "arm_interface": "1 minute",

@@ -5,14 +5,14 @@
 A published time is either measured, and compared with what `rosa profile --roofline` writes, or a limit: a roofline of
 somebody else's at the full peaks, compared with ours at the full peaks. Nothing here was fitted. Sources: the four
 papers, GR00T's own table, and VLA-Perf (arXiv 2602.18397), whose measured times are those of arXiv 2510.26742.
+`make docs` writes the table of docs/bring_your_own.md from this.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from benchmarks import RESULTS
-from benchmarks.conclude import print_aims, write
+from benchmarks.conclude import print_aims
 from rosa_server.scheduler.profiles.roofline import PEAKS, Run, gpu_of, memory_mb, service_ms
 
 MEASURED, LIMIT = "measured", "limit"
@@ -77,12 +77,12 @@ class Published(NamedTuple):
     runs: tuple[Run, ...]
 
 
+# Of these three the numbers of tokens and parameters are ours, where the sources give none.
 # Eyes, a prompt, six tokens after the first.
 OPENVLA = (Run(1, 0.73e9, 256), Run(1, 6.74e9, 280), Run(6, 6.74e9, 1))
 # A frame of the baseline: action and language each see for themselves, ten flow steps, five tokens.
 PI05 = (Run(2, 0.41e9, 768), Run(2, 2.0e9, 968), Run(10, 0.3e9, 11), Run(5, 2.5e9, 1))
 GR00T = (Run(1, 2.0e9, 300), Run(4, 1.1e9, 51))
-OURS = "numbers of tokens and parameters are ours"
 ORIN, THOR = "NVIDIA Jetson AGX Orin", "NVIDIA Jetson AGX Thor"
 RTX_4090, RTX_5090 = "NVIDIA RTX 4090", "NVIDIA RTX 5090"
 A100, H100, B100, H200 = "NVIDIA A100", "NVIDIA H100", "NVIDIA B100", "NVIDIA H200"
@@ -206,12 +206,7 @@ def main() -> None:
             f" ratio {one['ratio']:.2f}"
             + ("" if one["fits"] else "  (more than its memory, with what is beside the weights)")
         )
-    aims = aims_of(found)
-    print_aims(aims)
-    notes = [
-        f"Of OpenVLA, pi0.5 and GR00T, {OURS}, where the sources give none; pi0's are VLA-Perf's (Table 11)."
-    ]
-    write(RESULTS / "roofline.json", found, aims, notes, how="; nothing is measured")
+    print_aims(aims_of(found))
 
 
 if __name__ == "__main__":

@@ -1,32 +1,22 @@
-"""What stands in the results of the roofline is what the code computes, and its limits are those of VLA-Perf."""
+"""The limits of the roofline are those of VLA-Perf, and what is said of measured times is so."""
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from benchmarks import RESULTS
 from benchmarks.scheduling.roofline import (
     ACTION,
     LANGUAGE,
     LIMIT,
     TABLE_3,
     VISION,
+    aims_of,
     pi0,
     published,
     row_of,
     rows,
 )
 from rosa_server.scheduler.profiles.roofline import PEAKS, gpu_of, memory_mb, service_ms
-
-COMMITTED = json.loads((RESULTS / "roofline.json").read_text())
-
-
-def test_the_committed_rows_are_what_the_code_computes() -> None:
-    for now, before in zip(rows(), COMMITTED["rows"], strict=True):
-        assert now == {**before, "predicted_ms": pytest.approx(before["predicted_ms"]), "ratio": now["ratio"]}
-        assert now["ratio"] == pytest.approx(before["ratio"])
 
 
 @pytest.mark.parametrize("hardware", TABLE_3)
@@ -55,6 +45,12 @@ def test_what_does_not_fit_there_does_not_fit_here() -> None:
     assert (
         memory_mb(sizes["pi0-XL"]) < gpu_of("NVIDIA Jetson AGX Thor").memory_mb < memory_mb(sizes["pi0-XXL"])
     )
+
+
+def test_what_is_far_off_is_told() -> None:
+    limits, measured = aims_of(rows())
+    assert limits["holds"] and not measured["holds"]
+    assert "GR00T-N1.6, TensorRT on NVIDIA H100" in measured["value"]
 
 
 def test_a_limit_is_below_what_was_measured_of_the_same() -> None:
