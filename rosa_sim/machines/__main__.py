@@ -111,7 +111,7 @@ class Events:
         act()
         told.until(lambda: told.events(healed, at_s), f"{healed} after {what!r}")
         time.sleep(max(0.0, at_s + AFTER_S - time.monotonic()))
-        noticed_s = told.events("worker_link_ended", at_s)[0]["at_s"] - at_s
+        noticed_s = told.noticed(at_s)[0]["at_s"] - at_s
         healed_s = told.events(healed, at_s)[-1]["at_s"] - at_s
         return self._row(what, at_s, noticed_s, healed_s)
 

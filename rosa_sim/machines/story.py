@@ -120,6 +120,11 @@ class Story:
                     found.append({**said, "at_s": at_s})
         return found
 
+    def noticed(self, since_s: float) -> list[dict[str, Any]]:
+        """What the server's log says of workers that it has lost, the first one first."""
+        found = self.events("worker_link_ended", since_s) + self.events("worker_silent", since_s)
+        return sorted(found, key=lambda one: float(one["at_s"]))
+
     def calls(self) -> list[Call]:
         lines = [line for path in self._folder.glob("*.jsonl") for line in path.read_text().splitlines()]
         return [Call(*json.loads(line)) for line in lines if line.endswith("]")]

@@ -129,7 +129,7 @@ def test_a_worker_a_link_and_a_node_are_lost_and_no_robot_is(told: Story) -> Non
 
     at_s = time.monotonic()
     nodes.cut(nodes.two)
-    told.until(lambda: told.events("worker_link_ended", at_s), "the link noticed")
+    told.until(lambda: told.noticed(at_s), "the link noticed")
     nodes.mend(nodes.two)
     (back,) = told.until(lambda: told.events("worker_back", at_s), "the worker back")
     assert back["worker"] == "policy/1.2", "the same life: nothing was loaded again"

@@ -39,6 +39,7 @@ SAME_LINE_EVERY_S = 1.0  # a flood makes one line per address and cause in this 
 FRAME_BYTES = 64  # on the wire beside a frame's content, at most: ZMTP, and CURVE's box
 BOX_BYTES = 33  # of a frame in CURVE's box: the command's name, its number, the authenticator and the flags
 TCP_INFO_BYTES = 136
+LAST_DATA_RECV_AT = 52  # tcpi_last_data_recv of struct tcp_info, in milliseconds
 # tcpi_bytes_acked of struct tcp_info, Linux 4.1 and later; tcpi_bytes_received is next
 BYTES_ACKED_AT = 120
 # Not ACCEPT_FAILED: without a descriptor left libzmq tells that as fast as it can try again.
@@ -216,6 +217,18 @@ class Doorman:
         if line is not None:
             with contextlib.suppress(OSError):  # it has gone by itself
                 line.end.shutdown(socket.SHUT_RDWR)
+
+    def quiet_ms(self, identity: bytes) -> int:
+        """For how long nothing has come over a connection to this machine, read or not; 0 where the kernel does not say
+        it, or the connection has ended."""
+        line = self._by_identity.get(identity)
+        if line is None or sys.platform != "linux":
+            return 0
+        try:
+            info = line.end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+        except OSError:
+            return 0
+        return int(struct.unpack_from("I", info, LAST_DATA_RECV_AT)[0]) if len(info) == TCP_INFO_BYTES else 0
 
     def revoke(self, now_s: float, owners: Collection[str]) -> list[bytes]:
         """Cut off whoever was let in with the key of one of these robots. Returns ZeroMQ's names of them."""

@@ -22,6 +22,7 @@ from rosa_server.serving.core.guard.limits import Bucket, Limits
 from rosa_server.serving.core.queueing.actions import Cancel, Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.workers.absence import Absences
 from rosa_server.serving.core.workers.overdue import overdue
+from rosa_server.serving.core.workers.silence import passed_over
 from rosa_server.serving.edge.access import ZAP_ENDPOINT, KeyRing, admit
 from rosa_server.serving.edge.cluster import Cluster
 from rosa_server.serving.edge.doorman import LOOK_EVERY_S, Doorman
@@ -464,6 +465,19 @@ class Gateway:
             log.warning("worker_link_ended", worker=worker_id)
             self._absences.link_ended(worker_id, now_s)
             self._core.on_lost(now_s, worker_id, "its link ended")
+        if self._worker_keys is not None:
+            self._pass_over_silent(now_s)
+
+    def _pass_over_silent(self, now_s: float) -> None:
+        """Calls of workers on other machines of which nothing is heard run elsewhere until something is."""
+        silent = self._workers.silent(now_s)
+        for worker_id in self._absences.quiet(silent, now_s):
+            self._announced(now_s, self._ready[worker_id])
+        for worker in passed_over(self._core.pool, silent, self._core.router.failover.covered):
+            self._metrics.noted("worker_silent")
+            log.warning("worker_silent", worker=worker.worker_id)
+            self._absences.passed_over(worker.worker_id, now_s)
+            self._core.on_lost(now_s, worker.worker_id, "nothing is heard of it")
 
     def _pass_over_slow(self, now_s: float) -> None:
         """Calls of workers on other machines that are alive and far too slow run elsewhere."""

@@ -1,13 +1,14 @@
 """The links of workers on other machines: TCP with a key for each life of a worker, and a heartbeat on each.
 
-Both ends send ZMTP's heartbeats, from libzmq's thread: a worker that computes still answers them. A link on which
-nothing comes for `SILENT_MS` ends, as does that of a worker that was killed, at once. The port is watched as that of
-the robots is: who has no key gets no further than the handshake, and is cut off when it stays silent.
+Both ends send ZMTP's heartbeats, from libzmq's thread: a worker that computes still answers them. The kernel says for
+how long nothing has come over a link: after `SILENT_MS` its worker is silent, and after `ENDS_MS` the link ends. That
+of a worker that was killed ends at once. The port is watched as that of the robots is: who has no key gets no further
+than the handshake, and is cut off when it stays silent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 import zmq
@@ -15,10 +16,10 @@ import zmq
 from rosa_contract.errors import CodecError
 from rosa_contract.wire import codec
 from rosa_server.serving.base import log
-from rosa_server.serving.base.watched_link import keep_beating
+from rosa_server.serving.base.watched_link import SILENT_MS, keep_beating
 from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.core.guard.limits import Limits
-from rosa_server.serving.edge.doorman import Doorman
+from rosa_server.serving.edge.doorman import LOOK_EVERY_S, Doorman
 from rosa_server.serving.edge.robots_socket import HANDSHAKE_MS
 from rosa_server.serving.edge.worker_links import BURST, NOBLOCK, POLLIN, Message, SharesMemory, WorkerLinks
 
@@ -59,6 +60,8 @@ class RemoteLinks(WorkerLinks):
         self._known: set[bytes] = set()  # connections that have spoken with a valid key, by libzmq's names
         self._connections: dict[str, bytes] = {}  # worker id -> the one over which it has announced itself
         self._ended: list[str] = []
+        self._silent: frozenset[str] = frozenset()
+        self._next_look_s = float("-inf")
         self._seldom = log.Seldom()
 
     def listen(self, endpoint: str) -> None:
@@ -84,6 +87,15 @@ class RemoteLinks(WorkerLinks):
         self._doorman.step(now_s)
         ended, self._ended = self._ended, []
         return ended
+
+    def silent(self, now_s: float) -> Collection[str]:
+        """The workers whose link holds and of which nothing has come for a while, as this machine's kernel saw it:
+        whether this process had time to read it makes no difference."""
+        if now_s >= self._next_look_s:
+            self._next_look_s = now_s + LOOK_EVERY_S
+            quiet_ms = {name: self._doorman.quiet_ms(own) for name, own in self._connections.items()}
+            self._silent = frozenset(name for name, ms in quiet_ms.items() if ms >= SILENT_MS)
+        return self._silent
 
     def received(self, now_s: float) -> Iterator[Message]:
         """Messages of workers whose key is valid, under the name of their key, whatever they call themselves."""

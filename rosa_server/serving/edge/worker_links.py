@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
 import zmq
@@ -68,6 +68,10 @@ class WorkerLinks:
     def step(self, now_s: float) -> list[str]:
         """The workers whose link has ended since the last call; that of a local one ends with it."""
         return []
+
+    def silent(self, now_s: float) -> Collection[str]:
+        """The workers whose link holds and of which nothing comes; a local one may be as slow as it likes."""
+        return ()
 
     def received(self, now_s: float) -> Iterator[Message]:
         """What has come over the socket, which the poller has found readable."""

@@ -1,4 +1,4 @@
-"""Workers of other machines whose link has ended: for how long, and which of their answers count no more.
+"""Workers of other machines whose link has ended or is silent: for how long, and which of their answers count no more.
 
 The link ends with the worker, with its node, and with the network between. Its calls run elsewhere at once. A worker
 that comes back, the same process with its model still loaded, may work again, but what it was given before its link
@@ -6,6 +6,8 @@ ended was given to others meanwhile: batches are numbered in the order in which 
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 # A link that is back by then was cut; a worker that is not is given up, and another one starts.
 GIVE_UP_S = 10.0
@@ -19,16 +21,31 @@ class Absences:
         self._since_s: dict[str, float] = {}
         self._owes: dict[str, int] = {}  # stale batches that a slow worker still holds
         self._first_batch: dict[str, int] = {}  # that counts
+        self._silent: set[str] = set()  # passed over; their link holds
+        self._quiet_since_s: dict[str, float] = {}
 
     def link_ended(self, worker_id: str, now_s: float) -> None:
         """Its calls are given to others."""
-        self._since_s.setdefault(worker_id, now_s)
+        self._since_s.setdefault(worker_id, self._quiet_since_s.get(worker_id, now_s))
+        self._silent.discard(worker_id)  # it has to announce itself again
+
+    def quiet(self, silent: Collection[str], now_s: float) -> list[str]:
+        """The links of these workers hold, and nothing comes over them. Returns who was passed over for that and is
+        heard again: it may work."""
+        self._quiet_since_s = {name: self._quiet_since_s.get(name, now_s) for name in silent}
+        return sorted(self._silent.difference(silent))
+
+    def passed_over(self, worker_id: str, now_s: float) -> None:
+        """The calls of a silent worker are given to others until something is heard of it."""
+        self._since_s.setdefault(worker_id, self._quiet_since_s.get(worker_id, now_s))
+        self._silent.add(worker_id)
 
     def announced(self, worker_id: str, now_s: float, next_batch: int) -> float:
         """It is here, for the first time or again. `next_batch`: the number of the batch that is given next, to
         whatever worker. Returns for how long it was away, in seconds."""
         self._first_batch[worker_id] = next_batch
         self._owes.pop(worker_id, None)
+        self._silent.discard(worker_id)
         return now_s - self._since_s.pop(worker_id, now_s)
 
     def slow(self, worker_id: str, now_s: float, batches: int) -> None:
@@ -63,4 +80,5 @@ class Absences:
         """This life of the worker is over."""
         self._since_s.pop(worker_id, None)
         self._owes.pop(worker_id, None)
+        self._silent.discard(worker_id)
         self._first_batch.pop(worker_id, None)

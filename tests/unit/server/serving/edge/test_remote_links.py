@@ -21,7 +21,7 @@ from rosa_contract.config.factory import factory_from
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_server.cluster.local import LocalCluster, worker_specs
-from rosa_server.serving.base.watched_link import WatchedLink
+from rosa_server.serving.base.watched_link import ENDS_MS, SILENT_MS, WatchedLink
 from rosa_server.serving.base.worker_keys import WorkerKeyPair, WorkerKeys
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.queueing.actions import Action, Dispatch, Reply
@@ -30,6 +30,7 @@ from rosa_server.serving.edge.metrics import Metrics
 from rosa_server.serving.edge.remote_links import MAX_STRANGERS
 
 PATIENCE_S = 60.0
+MAX_PAUSES = 20  # until one is short enough
 TCP = "tcp://127.0.0.1:*"
 NEEDS: dict[str, int] = {"joint_position": 7}
 OUTPUT = codec.encode_output(m.Output({"actions": np.zeros((4, 8), np.float32)}))
@@ -259,6 +260,60 @@ def test_what_a_worker_was_given_before_its_link_ended_is_answered_by_another_on
         second.send_multipart(executed(again))
         it.until(it.answered)
         assert [one.status for one in it.answered()] == ["ok"]
+
+
+def paused(it: Bench, cable: Cable, condition: Callable[[], bool]) -> bool:
+    """Nothing gets through the cable for a while, and until a condition holds. Whether that was shorter than what ends
+    a connection: on a machine that is too slow for that nothing is shown."""
+    began_s = time.monotonic()
+    cable.cut()
+    it.until(lambda: time.monotonic() - began_s > 3 * SILENT_MS / 1000 and condition())
+    cable.mend()
+    return time.monotonic() - began_s < 0.8 * ENDS_MS / 1000
+
+
+def test_the_only_worker_keeps_its_calls_through_a_pause_in_which_nothing_is_heard_of_it(
+    bench: Callable[[int], Bench],
+) -> None:
+    it = bench(0)
+    with contextlib.closing(Cable(it.gateway.workers_endpoint)) as cable:
+        only, link = it.connect(it.keys.issue("policy/0.1"), cable.endpoint)
+        announce(only, "policy/0.1")
+        it.until(it.warm)
+        it.say(m.Hello("arm1", "pick", {}, NEEDS))
+        assert isinstance(it.hear(), m.Welcome)
+        for number in range(MAX_PAUSES):
+            it.until(lambda: link.came_up() or not link.down_s())
+            if number:  # its connection has ended, and it is another one
+                announce(only, "policy/0.1")
+            it.until(it.warm)
+            before = len(it.given())
+            it.ask()
+            it.until(lambda wanted=before + 1: len(it.given()) == wanted)
+            if paused(it, cable, lambda: True):
+                break
+        given = it.given()
+        assert it.warm() == {"policy/0.1"} and len(given) == before + 1, "nobody else could run it"
+        only.send_multipart(executed(given[-1]))
+        it.until(it.answered)
+        assert it.answered()[-1].status == "ok" and len(it.given()) == before + 1
+        assert not link.came_up() and not link.down_s(), "it is the same connection"
+
+
+def test_a_worker_that_is_heard_again_goes_on_over_its_connection(bench: Callable[[int], Bench]) -> None:
+    it = bench(0)
+    other, _ = it.connect(it.keys.issue("policy/1.1"))
+    announce(other, "policy/1.1")
+    with contextlib.closing(Cable(it.gateway.workers_endpoint)) as cable:
+        silent, link = it.connect(it.keys.issue("policy/0.1"), cable.endpoint)
+        for _ in range(MAX_PAUSES):
+            it.until(lambda: link.came_up() or not link.down_s())
+            announce(silent, "policy/0.1")
+            it.until(lambda: it.warm() == {"policy/0.1", "policy/1.1"})
+            if paused(it, cable, lambda: it.warm() == {"policy/1.1"}):
+                break
+        it.until(lambda: it.warm() == {"policy/0.1", "policy/1.1"})
+        assert not link.came_up() and not link.down_s(), "nobody has announced itself anew"
 
 
 def test_a_slow_worker_is_passed_over_and_comes_back_when_it_has_answered_what_it_held(
