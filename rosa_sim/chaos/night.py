@@ -1,12 +1,17 @@
-"""Many seeds, one after another or side by side; goes on where it was interrupted."""
+"""Many seeds, one after another or side by side; goes on where it was interrupted.
+
+Hours of an earlier version of the decisions stay, and are counted apart: another version goes on with further seeds.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import cache
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,6 +20,27 @@ from rosa_sim.chaos.plan import KINDS, NODE_KINDS, Plan, plan_of
 from rosa_sim.chaos.run import Verdict, run, shrink
 
 SAYS_EVERY_S = 10.0
+# Compiled packages lie in a folder of its .cache, which they reach by a link.
+CHECKOUT = (Path(__file__).resolve().parents[2] / ".cache").resolve().parent
+# What decides in a run; a change of any of these is another version.
+DECISIONS = (
+    "rosa_client/connection/gateways.py",
+    "rosa_client/connection/greeting.py",
+    "rosa_client/runtime/**/*.py",
+    "rosa_server/plan/*.py",
+    "rosa_server/serving/core/**/*.py",
+    "rosa_server/timing/*.py",
+)
+EARLIER = "earlier"  # hours of which nobody has written down the version
+
+
+@cache
+def version() -> str:
+    """Of the decisions: the same for the same sources, compiled or not."""
+    read = sha256()
+    for path in sorted({path for pattern in DECISIONS for path in CHECKOUT.glob(pattern)}):
+        read.update(f"{path.relative_to(CHECKOUT)}\0".encode() + path.read_bytes())
+    return read.hexdigest()[:12]
 
 
 def night(
@@ -30,6 +56,7 @@ def night(
     else 0."""
     path = folder / "summary.json"
     total = _Total(path, first_seed, fresh)
+    version()  # as the sources are now, whatever becomes of them meanwhile
     if total.seeds:
         say(f"goes on after {total.seeds} seeds and {total.robot_hours:.0f} robot-hours of {path}")
     begun_s, before_h, said_s = time.perf_counter(), total.robot_hours, 0.0
@@ -71,6 +98,9 @@ class _Total:
         self.events, self.wall_s = int(found.get("events", 0)), float(found.get("cpu_s", 0.0))
         self.faults, self.counts = Counter(found.get("faults", {})), Counter(found.get("counts", {}))
         self.broken: dict[str, str] = dict(found.get("broken", {}))
+        self.hours_of: dict[str, float] = defaultdict(
+            float, found.get("hours_of", {EARLIER: self.robot_hours} if found else {})
+        )
 
     @property
     def seeds(self) -> int:
@@ -85,6 +115,7 @@ class _Total:
             self._done.remove(self._next)
             self._next += 1
         self.robot_hours += verdict.robot_hours
+        self.hours_of[version()] += verdict.robot_hours
         self.events += verdict.events
         self.wall_s += verdict.wall_s
         for name, number in verdict.counts.items():
@@ -99,6 +130,7 @@ class _Total:
             "next_seed": self._next,
             "done": sorted(self._done),
             "robot_hours": round(self.robot_hours, 3),
+            "hours_of": {name: round(hours, 3) for name, hours in self.hours_of.items()},
             "events": self.events,
             "cpu_s": round(self.wall_s, 1),
             "faults": dict(sorted(self.faults.items())),

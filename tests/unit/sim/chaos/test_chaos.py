@@ -19,7 +19,9 @@ from rosa_client.runtime.runtime import RobotRuntime
 from rosa_server.serving.core.dispatch.dispatcher import Dispatcher
 from rosa_server.serving.core.queueing.queue import RequestQueue
 from rosa_server.serving.core.workers import worker_state
+from rosa_sim.chaos import night
 from rosa_sim.chaos.__main__ import main
+from rosa_sim.chaos.night import version
 from rosa_sim.chaos.plan import KINDS, Fault, Plan, plan_of
 from rosa_sim.chaos.run import Verdict, run, shrink
 from rosa_sim.chaos.server_watch import ServerWatch
@@ -210,7 +212,23 @@ def test_a_night_goes_on_where_it_ended(tmp_path: Path, capsys: pytest.CaptureFi
     second = json.loads((tmp_path / "summary.json").read_text())
     assert second["next_seed"] == first["next_seed"] + 1
     assert second["robot_hours"] > first["robot_hours"]
+    assert second["hours_of"] == {version(): second["robot_hours"]}
     assert "goes on after" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_hours_of_another_version_of_the_decisions_stay_and_are_counted_apart(
+    tmp_path: Path, monkeypatch: Patch
+) -> None:
+    short = ["--processes", "1", "--folder", str(tmp_path)]
+    assert main(["--robot-hours", "0.01", *short]) == 0
+    first = json.loads((tmp_path / "summary.json").read_text())
+    monkeypatch.setattr(night, "version", lambda: "another")
+    assert main(["--robot-hours", str(first["robot_hours"] + 0.001), *short]) == 0
+    second = json.loads((tmp_path / "summary.json").read_text())
+    assert second["next_seed"] == first["next_seed"] + 1
+    assert second["hours_of"][version()] == first["robot_hours"]
+    assert sum(second["hours_of"].values()) == pytest.approx(second["robot_hours"], abs=0.01)
 
 
 @pytest.mark.slow

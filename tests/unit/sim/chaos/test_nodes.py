@@ -73,6 +73,16 @@ def test_the_robots_of_a_killed_node_go_on_at_the_others_with_their_slots() -> N
     assert verdict.counts["moves"] >= 2
 
 
+def test_a_doubled_message_reaches_one_life_of_a_gateway_alone() -> None:
+    """Found by random faults: a call that a gateway had answered came once more after its restart."""
+    doubled = Fault(6.577978, "peer_duplication", 11.46925, 0.433733, (0,))
+    killed = Fault(16.648088, "node_killed", 0.086902, 0.920426, (0,))
+    found = Plan(900016, "p4", 5, 17.101, (doubled, killed), control_period_s=0.02, nodes=2)
+    verdict = run(found)
+    assert not verdict.rule, verdict.words
+    assert verdict.counts["node_killed"] == 1
+
+
 # -- the watches can fail ----------------------------------------------------------------------------------------------
 
 
