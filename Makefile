@@ -8,6 +8,7 @@ VENV ?= .venv
 FRANKA_VENV ?= .venv-franka
 JAX_VENV ?= .venv-jax
 RAY_VENV ?= .venv-ray
+SERVE_VENV ?= .venv-serve
 JUDGES_VENV ?= .venv-judges
 VIEW_VENV ?= .venv-view
 LEROBOT ?= lerobot
@@ -22,7 +23,7 @@ export PYTHONDONTWRITEBYTECODE :=
 WITH = if test -f $(VENV)/rosa_ros/local_setup.sh; then set +u; . $(VENV)/rosa_ros/local_setup.sh; set -u; fi; $(VENV)/bin/
 SOURCES = rosa_contract rosa_client rosa_server rosa_sim benchmarks launch scripts tests setup.py
 # Quick ones first; figures draws what claims and paper_schedules wrote.
-BENCHMARKS = roofline batching cancelled_frames calls_beside paper_schedules gpus shared_prefixes pictures robot_side nodes_against arm_interface exact transport against networks frontends path wire decode_ahead kv_serving kv_sharing moved_state pipelined_decode scale dashboard \
+BENCHMARKS = roofline batching cancelled_frames calls_beside paper_schedules gpus shared_prefixes pictures robot_side nodes_against arm_interface exact transport against networks frontends path wire decode_ahead kv_serving kv_sharing moved_state pipelined_decode scale cluster_cost dashboard \
   claims figures asynchronous horizon kairos scheduler fleet fleet_policies random_factories closed_loop
 MODULE = echo benchmarks/*/$$name.py | sed 's|/|.|g; s|.py$$||'  # of the benchmark $$name
 ONLY ?=
@@ -136,10 +137,14 @@ results: setup  ## the quick benchmarks, the paper's figures and docs/results.md
 	@for name in batching cancelled_frames paper_schedules claims figures; do $(WITH)python -m $$($(MODULE)); done
 	@$(WITH)python scripts/generate_docs.py
 
-faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted. CLUSTER=ray: those of machines, on two of them, REPEAT=20 times each (an hour)
+faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted. CLUSTER=ray: those of machines, on two of them, REPEAT=20 times each (hours); CLUSTER=serve: what Ray Serve's own restart costs there; both go on with ARGS=--resume
 ifeq ($(CLUSTER),ray)
 	@"$(PYTHON)" scripts/beside_env.py ray --venv $(RAY_VENV) --beside $(VENV)
-	@$(RAY_VENV)/bin/python -m rosa_sim.machines.faults --repeat $(REPEAT) $(ARGS)
+	@$(RAY_VENV)/bin/python -m benchmarks.faults.machine_faults --repeat $(REPEAT) $(ARGS)
+else ifeq ($(CLUSTER),serve)
+	@"$(PYTHON)" scripts/beside_env.py ray --venv $(RAY_VENV) --beside $(VENV)
+	@"$(PYTHON)" scripts/beside_env.py serve --venv $(SERVE_VENV) --beside $(RAY_VENV)
+	@$(SERVE_VENV)/bin/python -m benchmarks.faults.machine_faults --part serve --repeat $(REPEAT) $(ARGS)
 else
 	@$(WITH)python -m benchmarks.faults.faults $(ARGS)
 endif
@@ -182,4 +187,4 @@ clean:  ## remove caches and build folders; keep the virtual environment and rec
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 clean-all: clean  ## clean, and the virtual environments too
-	rm -rf $(VENV) $(FRANKA_VENV) $(JAX_VENV) $(RAY_VENV) $(JUDGES_VENV) $(VIEW_VENV) $(LEROBOT_VENV) .venv-lerobot .venv-lerobot06 $(SITE_VENV) .venv-pythons
+	rm -rf $(VENV) $(FRANKA_VENV) $(JAX_VENV) $(RAY_VENV) $(SERVE_VENV) $(JUDGES_VENV) $(VIEW_VENV) $(LEROBOT_VENV) .venv-lerobot .venv-lerobot06 $(SITE_VENV) .venv-pythons

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks import ROOT
 
 CODE = ("rosa_client", "rosa_contract", "rosa_server", "rosa_sim", "configs")
-NAMES = ("part", "what", "scenario", "system", "robots", "start")  # that tell rows apart
+NAMES = ("part", "what", "scenario", "system", "robots", "start", "repetition")  # that tell rows apart
 UNKNOWN = "an earlier one"
 Row = dict[str, Any]
 Key = tuple[Any, ...]

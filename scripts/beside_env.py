@@ -1,10 +1,11 @@
 """Set up an environment that has what ROSA's own does not, and finds the rest in that one.
 
-    python3 scripts/beside_env.py ray|judges|view [--venv .venv-ray] [--beside .venv]
+    python3 scripts/beside_env.py ray|serve|judges|view [--venv .venv-ray] [--beside .venv]
 
-Ray takes 200 MB, and only servers of several machines need it. vla-eval and inspect-robots judge policies of anybody;
-Meta-World pins an older MuJoCo. Foxglove's and Rerun's libraries check what `rosa view` shows. So they are no part of
-the set-up. Needs only the standard library, and does nothing when nothing has changed.
+Ray takes 200 MB, and only servers of several machines need it; Ray Serve, in an environment beside Ray's, is only
+compared with. vla-eval and inspect-robots judge policies of anybody; Meta-World pins an older MuJoCo. Foxglove's and
+Rerun's libraries check what `rosa view` shows. So they are no part of the set-up. Needs only the standard library, and
+does nothing when nothing has changed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from setup_steps import ROOT, Steps, digest, fresh_venv, look_behind, run, statu
 # Name -> what is in it. Its packages, with their versions, are in requirements/NAME-test.txt.
 WHAT = {
     "ray": "Ray (about 80 MB to download)",
+    "serve": "what Ray Serve needs beside Ray",
     "judges": "vla-eval, inspect-robots and Meta-World (about 130 MB to download)",
     "view": "the libraries of Foxglove and Rerun",
 }

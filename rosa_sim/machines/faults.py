@@ -1,28 +1,25 @@
-"""What goes wrong with machines, each of it so many times, and what it costs the robots.
-
-make faults CLUSTER=ray, or .venv-ray/bin/python -m rosa_sim.machines.faults [--repeat 20] [--only NAME] [--json FILE]
-"""
+"""What goes wrong with machines, and what it costs the robots; `benchmarks/faults/machine_faults.py` repeats it."""
 
 from __future__ import annotations
 
-import argparse
-import json
+import contextlib
 import os
+import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 from rosa_sim.machines.nodes import two_nodes
 from rosa_sim.machines.story import AFTER_S, Story, factory, story
-from rosa_sim.namespaces import denied
 
 BACKEND = "rosa_sim.machines.troubled:TroubledBackend"
 CALM_S, LONG_S, HEAL_S = 4.0, 3600.0, 120.0
+VERSION = 2  # of what happens and how it is measured; 1 was before a silent worker kept its link
 CUT_S = 3.0
 SLOW_S = 2.0  # of each batch, which else takes 0.03 to 0.06 s
 FAR = 4  # robots on the second machine
@@ -226,65 +223,50 @@ def cost(scene: Scene, fault: Fault) -> Cost:
     )
 
 
-def once(robots: int, wanted: Sequence[Fault], told: Callable[[Cost], None]) -> None:
-    """Each of these faults. Machines that one leaves broken are made anew."""
-    left = list(wanted)
-    while left:
-        with (
-            two_nodes() as nodes,
-            tempfile.TemporaryDirectory(prefix="rosa-faults-") as folder,
-            story(nodes, Path(folder)) as made,
-        ):
-            scene = Scene(made, Path(folder), robots)
-            scene.begin()
-            while left:
-                fault = left.pop(0)
-                told(cost(scene, fault))
-                if fault.last:
-                    break
+class FaultyMachines:
+    """Two machines for one fault after the other; new ones after a fault that leaves them broken."""
 
+    def __init__(self, robots: int, keep: Path) -> None:
+        """`robots`: on the first machine. `keep`: folder for the logs of faults that cost more than a call."""
+        self._robots, self._keep = robots, keep
+        self._stack = contextlib.ExitStack()
+        self._scene: Scene | None = None
 
-def table(found: Sequence[Cost]) -> str:
-    """One row per fault: of all its repetitions."""
-    lines = [
-        f"{'what happens':70}  times  first answer in time, s: median  worst  missed by one  robots lost  healed, s"
-    ]
-    for fault in FAULTS:
-        rows = [one for one in found if one.what == fault.name]
-        if rows:
-            middle, worst = median(one.median_s for one in rows), max(one.worst_s for one in rows)
-            most, lost = max(one.max_missed for one in rows), sum(one.lost for one in rows)
-            healed = max(one.healed_s for one in rows)
-            lines.append(
-                f"{fault.what:70}  {len(rows):5}  {middle:31.2f}  {worst:5.2f}  {most:13}  {lost:11}  {healed:9.1f}"
-            )
-    return "\n".join(lines)
+    def __enter__(self) -> FaultyMachines:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--robots", type=int, default=16, help="on the first machine")
-    parser.add_argument("--repeat", type=int, default=20)
-    parser.add_argument("--only", action="append", choices=[one.name for one in FAULTS], default=[])
-    parser.add_argument("--json", type=Path, help="write every repetition to this file")
-    arguments = parser.parse_args()
-    if why := denied():
-        print(f"this needs network namespaces, which need root and `ip`: {why}", file=sys.stderr)
-        return 2
-    wanted = [one for one in FAULTS if one.name in arguments.only or not arguments.only]
-    found: list[Cost] = []
+    def cost(self, fault: Fault, number: int) -> Cost:
+        """Let it happen. `number`: of the repetition. Raises `TimeoutError` where it does not heal."""
+        scene, found = self.ready(), None
+        try:
+            found = cost(scene, fault)
+        finally:
+            if found is None or found.max_missed > 1 or found.others_missed or found.lost:
+                self._keep_logs(f"{fault.name}-{number}")
+            if found is None or fault.last:
+                self.close()
+        return found
 
-    def told(one: Cost) -> None:
-        found.append(one)
-        print(one, flush=True)
-        if arguments.json:
-            arguments.json.write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n")
+    def close(self) -> None:
+        self._scene = None
+        self._stack.close()
 
-    for _ in range(arguments.repeat):
-        once(arguments.robots, wanted, told)
-    print(table(found))
-    return 1 if any(one.lost for one in found) else 0
+    def ready(self) -> Scene:
+        """Both machines, with every robot served. Raises `TimeoutError`, and `RuntimeError` with what Ray said."""
+        if self._scene is None:
+            nodes = self._stack.enter_context(two_nodes())
+            self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="rosa-faults-")))
+            made = self._stack.enter_context(story(nodes, self._folder))
+            self._scene = Scene(made, self._folder, self._robots)
+            self._scene.begin()
+        return self._scene
 
-
-if __name__ == "__main__":
-    sys.exit(main())
+    def _keep_logs(self, name: str) -> None:
+        """Of everything that has happened to these machines."""
+        if self._scene is not None:
+            (self._keep / name).mkdir(parents=True, exist_ok=True)
+            for path in (*self._folder.glob("*.log"), *self._folder.glob("*.jsonl")):
+                shutil.copy(path, self._keep / name)

@@ -1,6 +1,5 @@
-"""What Ray Serve's own restart costs the same clients on the same machines, to compare `faults.py` with.
-
-.venv-ray/bin/python -m rosa_sim.machines.serve_restart [--repeat 2] [--json FILE]; needs `pip install 'ray[serve]'`
+"""What Ray Serve's own restart costs the same clients on the same machines, to compare `faults.py` with;
+`benchmarks/faults/machine_faults.py` repeats it.
 
 Two replicas, one on each of two machines, that answer after 31 ms, by Serve's direct ingress: a port for each, no proxy
 and no router. A client is what a load balancer would be: it asks its replica, at once the other one where the
@@ -21,13 +20,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 from rosa_sim.machines.nodes import Nodes, two_nodes
 from rosa_sim.machines.story import SLO_MS, Call
-from rosa_sim.namespaces import Machine, denied
+from rosa_sim.namespaces import Machine
 
 FIRST_PORT, PORTS = 30000, 6
 CALM_S, START_S, HEAL_S = 4.0, 90.0, 180.0
@@ -138,7 +137,8 @@ def look(nodes: Nodes, machine: Machine) -> list[str]:
 
 
 def once(what: str, robots: int) -> Restart:
-    """Two new machines, the application, its clients, and one fault."""
+    """Two new machines, the application, its clients, and one fault. Raises `TimeoutError` where it does not heal."""
+    os.environ["RAY_SERVE_ENABLE_DIRECT_INGRESS"] = "1"
     with two_nodes() as nodes, tempfile.TemporaryDirectory(prefix="rosa-serve-") as name:
         folder, log = Path(name), Path(name) / "app.log"
         app = nodes.popen(nodes.one, (sys.executable, "-c", APP, nodes.address), log)
@@ -187,35 +187,23 @@ def once(what: str, robots: int) -> Restart:
     return Restart(what, median(took), max(took), len(missed), max(missed.values(), default=0), healed_s)
 
 
+def complete() -> bool:
+    """Whether Ray Serve is here with all that it needs."""
+    return importlib.util.find_spec("fastapi") is not None
+
+
 def main() -> int:
+    """What runs on one of the machines."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--robots", type=int, default=16)
-    parser.add_argument("--repeat", type=int, default=2)
-    parser.add_argument("--only", action="append", choices=FAULTS, default=[])
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--alive", nargs="+", help=argparse.SUPPRESS)
-    parser.add_argument("--clients", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--alive", nargs="+", metavar="ADDRESS", help="print every replica that answers")
+    parser.add_argument(
+        "--clients", nargs="+", metavar="WORD", help="folder, how many, and HOST:PORT of each replica"
+    )
     arguments = parser.parse_args()
     if arguments.alive:
         print(" ".join(f"{host}:{port}" for host, port in alive(arguments.alive)))
-        return 0
-    if arguments.clients:
+    else:
         clients(*arguments.clients)
-        return 0
-    if why := denied():
-        print(f"this needs network namespaces, which need root and `ip`: {why}", file=sys.stderr)
-        return 2
-    if importlib.util.find_spec("fastapi") is None:
-        print("Ray Serve is not complete here: pip install 'ray[serve]'", file=sys.stderr)
-        return 2
-    os.environ["RAY_SERVE_ENABLE_DIRECT_INGRESS"] = "1"
-    found = []
-    for what in arguments.only or FAULTS:
-        for _ in range(arguments.repeat):
-            found.append(once(what, arguments.robots))
-            print(found[-1], flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n")
     return 0
 
 

@@ -26,13 +26,22 @@ def beside_env(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_every_version_is_pinned_and_none_contradicts_rosas_own() -> None:
-    pins = dict(line.split("==") for line in (ROOT / "requirements" / "ray-test.txt").read_text().split())
-    ours = dict(line.split("==") for line in (ROOT / "requirements" / "constraints.txt").read_text().split())
-    assert set((ROOT / "requirements" / "ray.txt").read_text().split()) <= set(pins)
-    assert {name: ours[name] for name in pins.keys() & ours.keys()} == {
-        name: pins[name] for name in pins.keys() & ours.keys()
+def pins(name: str) -> dict[str, str]:
+    """Package -> version, of a list."""
+    return dict(line.split("==") for line in (ROOT / "requirements" / f"{name}.txt").read_text().split())
+
+
+@pytest.mark.parametrize("name", ["ray", "serve"])
+def test_every_version_is_pinned_and_none_contradicts_rosas_own(name: str) -> None:
+    theirs, ours = pins(f"{name}-test"), pins("constraints")
+    assert {one: ours[one] for one in theirs.keys() & ours.keys()} == {
+        one: theirs[one] for one in theirs.keys() & ours.keys()
     }
+
+
+def test_ray_is_in_its_own_list_and_serve_brings_no_other_one() -> None:
+    assert set((ROOT / "requirements" / "ray.txt").read_text().split()) <= set(pins("ray-test"))
+    assert not pins("serve-test").keys() & pins("ray-test").keys()
 
 
 def test_it_finds_rosas_packages_behind_its_own(beside_env: ModuleType, tmp_path: Path) -> None:

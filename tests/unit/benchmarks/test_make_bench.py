@@ -10,8 +10,9 @@ OF_THEIR_OWN = {
     "chaos",
     "faults",
     "lerobot_act",
+    "machine_faults",
     "soak",
-}  # hours, an hour, it needs `make train-act` before it, as long as HOURS says
+}  # hours, an hour, it needs `make train-act` before it, hours of Ray, as long as HOURS says
 
 
 def scripts() -> set[str]:
