@@ -52,8 +52,6 @@ SLOW = {
     "policy_limits": "7 minutes",
     "robot_side": "1 minute",
     "scale": "5 minutes",
-    "cluster_cost": "15 minutes; `--part ray` as root, in .venv-ray",
-    "machine_faults": "hours, as root; goes on where it was interrupted",
     "scheduler": "20 minutes",
     "soak": "6 minutes, or as long as HOURS says",
     "path": "5 minutes",
