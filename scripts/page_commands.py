@@ -181,6 +181,21 @@ def _check_rosa(words: list[str]) -> None:
         _rosa().parse_args(words)
     except Mistake as error:
         raise Mistake(f"rosa {' '.join(words)}: {error}") from None
+    if words[:1] == ["serve"] and words[1:] and (ROOT / words[1]).is_file():
+        _check_served(words[1], planned="--schedule" in words)
+
+
+@cache
+def _check_served(name: str, planned: bool) -> None:
+    """A file of ours has all that a server needs; those of the paper are for planning."""
+    from rosa_contract.config.factory import load_factory
+    from rosa_contract.errors import ConfigError
+    from rosa_server.serving.served import check_served
+
+    try:
+        check_served(load_factory(ROOT / name), name, planned=planned)
+    except ConfigError as error:
+        raise Mistake(f"rosa serve {name}: {error}") from None
 
 
 @cache

@@ -22,9 +22,7 @@ VERSIONS = ("3.11", "3.12", "3.13")
 FOLDER = ROOT / ".venv-pythons"
 REQUIREMENTS = ROOT / "requirements"
 TOOLS = ("hypothesis", "mcap", "pillow", "psutil", "pytest", "pytest-xdist")
-LEAVES_OUT = (
-    ROOT / "scripts" / "environments"
-)  # `without.py`: tests that need ROS, PyTorch or the simulated cell
+LEAVES_OUT = "without"  # a plugin beside this file: tests that need ROS, PyTorch or the simulated cell
 # What these look at is ROS, the drivers that need it, and the demo's models; they could not tell its absence.
 WITH_ROS = (
     "tests/unit/contract/test_interrupt.py",
@@ -74,14 +72,14 @@ def make(version: str, python: str) -> Path:
 
 def tested(python: Path, tests: Sequence[str]) -> int:
     environment = {key: value for key, value in os.environ.items() if key != BOOTSTRAP_GUARD}
-    path = os.pathsep.join(map(str, (ROOT, LEAVES_OUT)))
+    path = os.pathsep.join(map(str, (ROOT, Path(__file__).parent)))
     options = [
         "-q",
         "-n0",
         "-p",
         "no:cacheprovider",
         "-p",
-        "without",
+        LEAVES_OUT,
         *(f"--deselect={one}" for one in WITH_ROS),
     ]
     command = [python, "-m", "pytest", *options, *tests]

@@ -93,7 +93,7 @@ def commands() -> str:
     for name, parser, words in found:
         if not _is_leaf(parser):
             continue
-        lines += ["", f"## {name}", "", _cell(parser.description or f"{words}.", table=False)]
+        lines += ["", f"## {name}", "", _prose(parser.description or f"{words}.")]
         rows = [_row(action) for action in parser._actions if not isinstance(action, argparse._HelpAction)]
         if rows:
             lines += ["", "| argument | default | meaning |", "|---|---|---|", *rows]
@@ -140,6 +140,18 @@ def _portable(default: Any) -> str:
     """As on every machine: the interpreter, and files that ship, have other paths on each."""
     text = str(default)
     return "python" if text == sys.executable else text.removeprefix(f"{ROOT}/")
+
+
+def _prose(text: str) -> str:
+    """Paragraphs; lines that are indented keep their form."""
+    parts = []
+    for paragraph in text.strip().split("\n\n"):
+        lines = paragraph.splitlines()
+        kept = [line for line in lines if line.startswith("  ")]
+        parts.append(_cell(" ".join(line for line in lines if line not in kept), table=False))
+        if kept:
+            parts.append("\n".join(["```", *(line.removeprefix("  ") for line in kept), "```"]))
+    return "\n\n".join(part for part in parts if part)
 
 
 def _cell(text: str, table: bool = True) -> str:

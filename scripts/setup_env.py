@@ -16,8 +16,9 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from ctypes.util import find_library
 from pathlib import Path
 
@@ -119,31 +120,65 @@ def make_venv(venv: Path, with_ros: bool) -> None:
     run([sys.executable, "-m", "venv", *sharing, venv], "venv")
 
 
-def install_packages(python: Path, with_ros: bool, lists: Sequence[str], no_deps: bool = False) -> None:
-    """What the lists in `requirements/` name, in the pinned versions."""
+def install_packages(
+    python: Path, with_ros: bool, lists: Sequence[str], no_deps: bool = False, aside: Path | None = None
+) -> None:
+    """What the lists in `requirements/` name, in the pinned versions.
+
+    `aside`: into this folder, with all that they need, whatever the environment has.
+    """
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
+    if aside is not None:
+        pip += ["--ignore-installed", "--prefix", aside]
     # The robot's packages come from rosdep where there is a ROS 2; pip then finds them installed and leaves them.
     constraints = constraints_beside_ros(python) if with_ros else REQUIREMENTS / "constraints.txt"
     wanted = [arg for name in lists for arg in ("-r", REQUIREMENTS / f"{name}.txt")]
     run([*pip, "-c", constraints, *wanted, *(["--no-deps"] if no_deps else [])], f"packages-{lists[0]}")
 
 
-def install_the_rest(python: Path, with_ros: bool, demo: bool) -> None:
-    install_packages(python, with_ros, ["server", "torch", "sim", *([] if demo else ["dev"])])
-    install_packages(python, with_ros, ["no-deps"], no_deps=True)
+def install_the_rest(python: Path, with_ros: bool, demo: bool, aside: Path | None = None) -> None:
+    install_packages(python, with_ros, ["server", "torch", "sim", *([] if demo else ["dev"])], aside=aside)
+    install_packages(python, with_ros, ["no-deps"], no_deps=True, aside=aside)
 
 
-def rest(steps: Steps, python: Path, with_ros: bool, here: str, demo: bool) -> None:
-    """The packages of server and simulation, and, save for the demo, those of tests and benchmarks."""
-    key = digest(REQUIREMENTS, here)
+def rest(
+    steps: Steps, venv: Path, with_ros: bool, here: str, demo: bool, robot_packages: Future[None] | None
+) -> None:
+    """The packages of server and simulation, and, save for the demo, those of tests and benchmarks.
+
+    `robot_packages`: another pip installs these into the new environment meanwhile. Two in one environment would read
+    each other's half-written packages, so this one installs into a folder of its own, whose files are moved.
+    """
+    python, key = venv / "bin" / "python", digest(REQUIREMENTS, here)
     if demo and steps.has("packages", key):
         return  # and more
+
+    def install() -> None:
+        if robot_packages is None:
+            install_the_rest(python, with_ros, demo)
+            return
+        aside = venv / "aside"
+        shutil.rmtree(aside, ignore_errors=True)
+        install_the_rest(python, with_ros, demo, aside)
+        robot_packages.result()
+        move_into(venv, aside)
+        shutil.rmtree(aside)
+
     steps.step(
         "demo packages" if demo else "packages",
         key,
-        "installing the packages of server and simulation (about a gigabyte the first time)",
-        lambda: install_the_rest(python, with_ros, demo),
+        "installing the packages of server and simulation (a gigabyte and more the first time)",
+        install,
     )
+
+
+def move_into(folder: Path, aside: Path) -> None:
+    """Every file of `aside`. What says that a package is there comes last, so that pip repairs what was interrupted."""
+    files = [path for path in aside.rglob("*") if not path.is_dir()]
+    for path in sorted(files, key=lambda path: (".dist-info" in str(path), path)):
+        target = folder / path.relative_to(aside)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(target)
 
 
 def build_interfaces(steps: Steps, venv: Path, python: Path, with_ros: bool, here: str, demo: bool) -> None:
@@ -163,6 +198,43 @@ def build_interfaces(steps: Steps, venv: Path, python: Path, with_ros: bool, her
         key,
         f"building stand-ins for the interfaces of {'nav2 and TF' if demo else 'ros2_control, Franka, nav2 and TF'}",
         lambda: build_stand_ins(venv, python, OF_DEMO if demo else ()),
+    )
+
+
+def install_robot_packages(steps: Steps, python: Path, with_ros: bool, here: str) -> None:
+    lists = ["base"] if with_ros else ["base", "ros", "build"]
+    steps.step(
+        "robot packages",
+        digest(*(REQUIREMENTS / f"{name}.txt" for name in (*lists, "constraints")), here),
+        "installing the packages of the robot side",
+        lambda: install_packages(python, with_ros, lists),
+    )
+
+
+def robot_side(
+    steps: Steps, venv: Path, with_ros: bool, here: str, demo: bool, robot_packages: Future[None]
+) -> None:
+    """What is built with the robot's packages, once they are there."""
+    robot_packages.result()
+    build_interfaces(steps, venv, venv / "bin" / "python", with_ros, here, demo)
+    steps.step(
+        "rosa",
+        digest(ROOT / "setup.py", ROOT / "setup.cfg", here),
+        "installing the ROSA packages in place",
+        lambda: install_rosa(venv / "bin" / "python"),
+    )
+
+
+def server_side(
+    steps: Steps, venv: Path, with_ros: bool, here: str, demo: bool, robot_packages: Future[None] | None
+) -> None:
+    """The packages of server and simulation, and what is made with them."""
+    rest(steps, venv, with_ros, here, demo, robot_packages)
+    steps.step(
+        "scene",
+        digest(ROOT / "rosa_sim" / "cell" / "scene.py", ROOT / "hardware", REQUIREMENTS),
+        "preparing the simulated scene",
+        lambda: scene_cache(venv / "bin" / "python"),
     )
 
 
@@ -220,6 +292,7 @@ def main() -> int:
     venv: Path = arguments.venv.resolve()
     python = venv / "bin" / "python"
     with_ros = ros_is_sourced()
+    begin_s = time.monotonic()
     try:
         check_machine(with_ros)
         if missing := missing_system_packages(with_ros):
@@ -227,34 +300,22 @@ def main() -> int:
         make_venv(venv, with_ros)
         steps = Steps(venv)
         here = f"{platform.python_version()} {os.environ.get('ROS_DISTRO') if with_ros else 'wheels'} {venv}"
-        robot = ["base"] if with_ros else ["base", "ros", "build"]
-        steps.step(
-            "robot packages",
-            digest(*(REQUIREMENTS / f"{name}.txt" for name in (*robot, "constraints")), here),
-            "installing the packages of the robot side",
-            lambda: install_packages(python, with_ros, robot),
-        )
-        # pip waits for the disk, and the compiler for the processor.
+        is_new = not steps.any() and not with_ros
+        # One pip, then the compiler, beside another pip: half of what the robot's side does waits for the other half.
         with ThreadPoolExecutor() as side_by_side:
+            robot_packages = side_by_side.submit(install_robot_packages, steps, python, with_ros, here)
+            if not is_new:
+                robot_packages.result()
             both = [
-                side_by_side.submit(rest, steps, python, with_ros, here, demo),
-                side_by_side.submit(build_interfaces, steps, venv, python, with_ros, here, demo),
+                side_by_side.submit(
+                    server_side, steps, venv, with_ros, here, demo, robot_packages if is_new else None
+                ),
+                side_by_side.submit(robot_side, steps, venv, with_ros, here, demo, robot_packages),
             ]
         for each in both:
             each.result()
-        steps.step(
-            "rosa",
-            digest(ROOT / "setup.py", ROOT / "setup.cfg", here),
-            "installing the ROSA packages in place",
-            lambda: install_rosa(python),
-        )
-        scene = [ROOT / "rosa_sim" / "cell" / "scene.py", ROOT / "hardware"]
-        steps.step(
-            "scene",
-            digest(*scene, REQUIREMENTS),
-            "preparing the simulated scene",
-            lambda: scene_cache(python),
-        )
+        if is_new:
+            say(f"all of it in {time.monotonic() - begin_s:.0f} s")
         if not demo:
             mention_browser(steps)
     except SetupError as error:

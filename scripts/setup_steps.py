@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -17,7 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # runs in another environment must do the same, so it must not inherit the mark.
 BOOTSTRAP_GUARD = "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
 SAYS_EVERY_S = 15.0  # how a long command is getting on
+LOOKS_EVERY_S = 0.05  # whether it has ended
 MAX_SAID_CHARS = 90
+SPENT = threading.local()  # `cpu_s`: processor time of the commands of the step that runs in this thread
 
 
 class SetupError(Exception):
@@ -52,14 +55,19 @@ def run(
 
 
 def _wait(process: subprocess.Popen[bytes], step: str, log: Path) -> int:
-    begin_s = time.monotonic()
+    said_s = begin_s = time.monotonic()
     while True:
-        try:
-            return process.wait(SAYS_EVERY_S)
-        except subprocess.TimeoutExpired:
+        ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if ended:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            SPENT.cpu_s = getattr(SPENT, "cpu_s", 0.0) + usage.ru_utime + usage.ru_stime
+            return process.returncode
+        time.sleep(LOOKS_EVERY_S)
+        if time.monotonic() - said_s > SAYS_EVERY_S:
+            said_s = time.monotonic()
             with log.open("rb") as written:
                 last = _last_line(written)
-            say(f"  {step}, {time.monotonic() - begin_s:.0f} s: {last[:MAX_SAID_CHARS]}")
+            say(f"  {step}, {said_s - begin_s:.0f} s: {last[:MAX_SAID_CHARS]}")
 
 
 def _last_line(written: IO[bytes]) -> str:
@@ -117,16 +125,21 @@ class Steps:
         """Whether the step was done with this key."""
         return self._done.get(name) == key
 
+    def any(self) -> bool:
+        """Whether a step was ever done here."""
+        return bool(self._done)
+
     def step(self, name: str, key: str, what: str, action: Callable[[], None]) -> None:
         if self.has(name, key):
             return
         say(f"{what} ...")
-        begin_s = time.monotonic()
+        begin_s, SPENT.cpu_s = time.monotonic(), 0.0
         action()
         with self._lock:
             self._done[name] = key
             self._file.write_text(json.dumps(self._done, indent=1))
-        say(f"{what}: done in {time.monotonic() - begin_s:.0f} s")
+        took_s = time.monotonic() - begin_s
+        say(f"{what}: done in {took_s:.0f} s ({SPENT.cpu_s:.0f} s of processor time)")
 
     def once(self, name: str, text: str) -> None:
         """Say something, and not again while the environment lasts."""

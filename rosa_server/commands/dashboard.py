@@ -14,7 +14,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         " server of this user on this machine. Open the address that it prints: the token in it says who you are.",
     )
     parser.add_argument(
+        "--server",
         "--gateway",
+        dest="gateway",
         default="",
         metavar="PORT",
         help="which server, by the port of its gateway.bind, or the ipc:// endpoint of its gateway.watch; default: the"

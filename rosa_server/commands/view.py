@@ -37,7 +37,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--loop", action="store_true", help="play the recording again and again")
     parser.add_argument(
+        "--server",
         "--gateway",
+        dest="gateway",
         default="",
         metavar="PORT",
         help="which running server, by the port of its gateway.bind, or the ipc:// endpoint of its gateway.watch;"

@@ -134,13 +134,13 @@ def find_gateway(wanted: str, folder: Path | None = None) -> str:
             return found[wanted]
         known = f"there are {', '.join(found)}" if found else "there is none"
         raise DashboardError(
-            "no_gateway", f"--gateway {wanted}: no server of this user can be watched; {known}"
+            "no_gateway", f"--server {wanted}: no server of this user can be watched; {known}"
         )
     if not found:
-        words = "no server of this user can be watched on this machine: start `rosa serve`, or name one with --gateway"
+        words = "no server of this user can be watched on this machine: start `rosa serve`, or name one with --server"
         raise DashboardError("no_gateway", words)
     if len(found) > 1:
-        raise DashboardError("several_gateways", f"--gateway: name one of {', '.join(found)}")
+        raise DashboardError("several_gateways", f"--server: name one of {', '.join(found)}")
     return next(iter(found.values()))
 
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ INSTRUCTIONS = {
     "ENTRYPOINT",
     "CMD",
     "SHELL",
+    "ARG",
 }
 
 
@@ -114,6 +116,15 @@ def test_a_container_file_copies_what_exists_and_starts_what_exists(file: Path) 
     started = {name: json.loads(text) for name, text in found if name in ("ENTRYPOINT", "CMD")}
     words = [*started.get("ENTRYPOINT", []), *started["CMD"]]
     page_commands.check(words[1:] if words[0].endswith("robot_entry") else words)
+
+
+def test_images_get_no_environments_caches_and_runs() -> None:
+    left_out = (ROOT / ".dockerignore").read_text().splitlines()
+    folders = [
+        line.rstrip("/") for line in (ROOT / ".gitignore").read_text().splitlines() if line.endswith("/")
+    ]
+    kept = [one for one in folders if not any(fnmatch(one, line.removeprefix("**/")) for line in left_out)]
+    assert kept == []
 
 
 def test_the_composed_services_start_what_exists() -> None:

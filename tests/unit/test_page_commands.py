@@ -23,6 +23,7 @@ def test_every_command_of_a_page_would_be_taken(page: Path) -> None:
     [
         ("rosa serv configs/lab.yaml", "invalid choice"),
         ("rosa serve", "required"),
+        ("rosa serve configs/factory.yaml", "backend"),
         ("rosa plan configs/lab.yaml --min-server 3", "3"),
         ("rosa operator decide panda0 resume --because x", "--because"),
         ("sudo rosa keys", "required"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -137,3 +138,86 @@ def test_without_a_browser_one_command_is_told_once(
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     setup_env.mention_browser(setup_steps.Steps(tmp_path / "other"))
     assert capsys.readouterr().out == ""
+
+
+class Pip:
+    """In the place of pip: writes one package wherever it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Path | None]] = []
+
+    def install(
+        self, python: Path, with_ros: bool, lists: list[str], no_deps: bool = False, aside: Path | None = None
+    ) -> None:
+        self.asked.append((lists[0], aside))
+        root = aside or python.parents[1]
+        for name in ("lib/python3.11/site-packages/both/", "bin/"):
+            (root / name).mkdir(parents=True, exist_ok=True)
+            (root / name / lists[0]).write_text(lists[0])
+
+
+def test_a_new_environment_gets_the_servers_packages_when_the_robots_are_there(
+    setup_env: ModuleType, setup_steps: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pip = Pip()
+    monkeypatch.setattr(setup_env, "install_packages", pip.install)
+    pip.install(tmp_path / "bin" / "python", False, ["base"])
+    robot_packages: Future[None] = Future()
+    here = (setup_steps.Steps(tmp_path), tmp_path, False, "here", True)
+    with ThreadPoolExecutor() as other:
+        moved = other.submit(setup_env.rest, *here, robot_packages)
+        with pytest.raises(TimeoutError):
+            moved.result(0.2)
+        assert not (tmp_path / "bin" / "server").exists()
+        robot_packages.set_result(None)
+        moved.result(60)
+    assert {path.name for path in tmp_path.glob("lib/python3.11/site-packages/both/*")} == {
+        *("base", "server", "no-deps")
+    }
+    assert all(aside == tmp_path / "aside" for name, aside in pip.asked if name != "base")
+    assert not (tmp_path / "aside").exists()
+
+
+def test_an_environment_that_is_there_gets_them_in_place(
+    setup_env: ModuleType, setup_steps: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pip = Pip()
+    monkeypatch.setattr(setup_env, "install_packages", pip.install)
+    setup_env.rest(setup_steps.Steps(tmp_path), tmp_path, False, "here", False, None)
+    assert pip.asked == [("server", None), ("no-deps", None)]
+
+
+def test_packages_of_the_robot_that_fail_leave_the_environment_without_the_servers(
+    setup_env: ModuleType, setup_steps: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(setup_env, "install_packages", Pip().install)
+    robot_packages: Future[None] = Future()
+    robot_packages.set_exception(setup_env.SetupError("no network"))
+    steps = setup_steps.Steps(tmp_path)
+    with pytest.raises(setup_env.SetupError, match="no network"):
+        setup_env.rest(steps, tmp_path, False, "here", True, robot_packages)
+    assert not (tmp_path / "bin").exists()
+    assert not steps.any()
+
+
+def test_a_move_that_is_interrupted_leaves_no_package_that_only_seems_to_be_there(
+    setup_env: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aside, folder = tmp_path / "aside", tmp_path / "folder"
+    for name in ("a-1.dist-info/RECORD", "b/code.py", "z/code.py"):
+        path = aside / name
+        path.parent.mkdir(parents=True)
+        path.touch()
+    moved: list[str] = []
+    replace = Path.replace
+
+    def watched(path: Path, target: Path) -> Path:
+        moved.append(path.name)
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", watched)
+    setup_env.move_into(folder, aside)
+    assert moved == ["code.py", "code.py", "RECORD"]
+    assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()) == [
+        *("a-1.dist-info/RECORD", "b/code.py", "z/code.py")
+    ]

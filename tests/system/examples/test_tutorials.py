@@ -147,6 +147,12 @@ def test_a_model_of_ones_own_is_served_and_asked(reader: Reader) -> None:
     assert "my_robot.yaml: a valid robot file" in printed
     assert "my_arm fits wave" in printed
     assert len(list((reader.folder / "pictures" / "front").glob("*.jpg"))) > 1
+    # and both get keys, for a machine each
+    printed = reader.do("two_machines")
+    assert "my_cell.yaml: a valid factory file" in printed
+    named = {path.name for path in (reader.folder / "keys").rglob("*") if path.is_file()}
+    robots = {"my_arm", "other_arm"}
+    assert {robot for robot in robots if any(robot in name for name in named)} == robots
 
 
 def test_a_factory_of_ones_own_is_planned(reader: Reader) -> None:
@@ -164,12 +170,3 @@ def test_a_checkpoint_becomes_a_factory_in_five_commands(reader: Reader) -> None
     assert "All profiles are derived for NVIDIA RTX 4090, not measured on it" in printed
     assert re.search(r"round [1-9]\d*, executing; system1 \d+ of 5000 ms", printed) and "timed_out" in printed
     assert "16 actions of 8 values in " in printed
-
-
-def test_keys_for_two_machines_are_made(reader: Reader) -> None:
-    reader.do("two_machines")
-    named = {path.name for path in (reader.folder / "keys").rglob("*") if path.is_file()}
-    assert {robot for robot in ("panda0", "panda1") if any(robot in name for name in named)} == {
-        "panda0",
-        "panda1",
-    }
