@@ -15,6 +15,7 @@ from setup_steps import BOOTSTRAP_GUARD, ROOT, SetupError, run
 INTERFACES = ROOT / "ros_ws" / "src" / "rosa_interfaces"
 # Interfaces of ros2_control, Franka, nav2 and TF that exist as packages of a ROS 2 installation, but not as wheels.
 STAND_INS = ROOT / "ros_ws" / "stand_ins"
+UNITE = ROOT / "scripts" / "unite.cmake"
 
 
 def correct_wheel_paths(venv: Path, python: Path) -> None:
@@ -66,6 +67,7 @@ def build_package_for_wheels(source: Path, venv: Path, python: Path) -> None:
         f"-DPython3_EXECUTABLE={python}",
         "-DBUILD_TESTING=OFF",
         "-DCMAKE_BUILD_TYPE=Release",
+        f"-DCMAKE_PROJECT_INCLUDE={UNITE}",
         "-Wno-dev",
     ]
     run([*configure, *options], f"{source.name}-configure", env=env)
