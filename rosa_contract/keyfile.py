@@ -4,6 +4,9 @@
     server.key_secret           on the server only
     robots/NAME.key             a robot's public key, on the server
     robots/NAME.key_secret      on that robot only
+    gateways/NODE.key           public keys of several gateways of one schedule, on each of them
+    gateways/NODE.key_secret    on that node only
+    slots.key_secret            what seals the robots' proofs of their slots, on each of these nodes and nowhere else
 
 The format is ZeroMQ's for certificates (ZPL, RFC 4): `public-key = "..."`, `secret-key = "..."`, 40 characters of Z85.
 """
@@ -20,6 +23,8 @@ from rosa_contract.errors import ContractError
 
 SERVER = "server"
 ROBOTS = "robots"
+GATEWAYS = "gateways"
+SLOTS = "slots"
 KEY = re.compile(
     r'^\s*(public|secret)-key\s*=\s*"([0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40})"\s*$', re.MULTILINE
 )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from hashlib import sha256
+from typing import Any
 
+from rosa_contract.config.tasks import Task
+from rosa_contract.wire.messages import SCHEMA_VERSION
 from rosa_server.plan.placement import Placement, Replica
 
 AT_ONCE = 64  # calls that one gateway may have forwarded to one replica of another node
@@ -62,3 +67,39 @@ def seen_from(placement: Placement, nodes: NodePlan) -> Placement:
 
     replicas = {name: seen(one) for name, one in placement.replicas.items()}
     return replace(placement, replicas=replicas, adaptive=False)
+
+
+def fingerprint(
+    placement: Placement,
+    nodes: NodePlan,
+    tasks: Mapping[str, Task],
+    peers: Mapping[str, str],
+    max_message_mb: float,
+) -> str:
+    """What gateways of one schedule have in common, of whatever files: one that was started with another schedule,
+    other nodes or other tasks has another one. `peers`: node -> where its gateway listens for the others.
+    `max_message_mb`: of a robot, which no other gateway may find too large."""
+    content = [
+        SCHEMA_VERSION,
+        max_message_mb,
+        placement,
+        nodes.server_on,
+        nodes.home,
+        nodes.gateways,
+        peers,
+        {name: task.components for name, task in tasks.items()},
+    ]
+    return sha256(json.dumps(_plain(content), sort_keys=True).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it. Raises `TypeError` for what looks another way in another process."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise TypeError(f"no fingerprint of {type(value).__name__}")

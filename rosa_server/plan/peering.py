@@ -35,7 +35,19 @@ NOT_TAKEN = {
     "old_epoch": "its schedule is older than the one here",
     "new_epoch": "its schedule is newer than the one here",
     "not_warm": "no worker of the replica is here, or it is about to end",
+    "unknown_call": "its task has no such component here, or the replica is of another model",
 }
+
+
+@dataclass(frozen=True)
+class PeerHello:
+    """The first message of each connection. Nothing that comes over it counts without."""
+
+    node: str = declared(NAME, "who says it; the connection's key has to be that of this gateway")
+    life: str = declared(SHORT_TEXT, "of its process: another one after each start")
+    schedule: str = declared(
+        NAME, "fingerprint of the schedule, the nodes and the tasks that it was started with"
+    )
 
 
 @dataclass(frozen=True)

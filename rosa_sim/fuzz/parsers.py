@@ -35,6 +35,8 @@ from rosa_server.frontends import gr00t_words
 from rosa_server.frontends.mapping import ClientMapping, MappingError
 from rosa_server.frontends.zmtp import Peer, ZmtpError
 from rosa_server.models.remote.arrays import WireError, unpack
+from rosa_server.plan.nodes_file import nodes_from
+from rosa_server.plan.peer_codec import decode_peer, encode_peer
 from rosa_server.scheduler.placement.schedule import parse_schedule
 from rosa_server.scheduler.profiles.profile import profile_from
 from rosa_server.serving.base.shared_memory import ShmReader, ShmWriter
@@ -101,6 +103,13 @@ def watcher(data: bytes) -> None:
     """What somebody says to a gateway's watch socket is understood, or `CodecError`."""
     with suppress(CodecError):
         decode_ask(b"watcher", _summed(data))
+
+
+def peer_gateway(data: bytes) -> None:
+    """What another gateway says is understood as it was meant, or `CodecError`."""
+    with suppress(CodecError):
+        said = encode_peer(decode_peer(framed(data)))
+        assert encode_peer(decode_peer(said)) == said
 
 
 def output(data: bytes) -> None:
@@ -192,6 +201,12 @@ def schedule_file(data: bytes) -> None:
     """Any text is a schedule, or a `ConfigError`."""
     with suppress(ConfigError):
         parse_schedule(data, "<text>")
+
+
+def nodes_file(data: bytes) -> None:
+    """Any text says which gateways there are, or is a `ConfigError`."""
+    with suppress(ConfigError):
+        assert len(nodes_from(parse_yaml(data), "<text>").nodes) > 1
 
 
 def key_file(data: bytes) -> None:
@@ -299,8 +314,8 @@ def zmtp(data: bytes) -> None:
 PARSERS: Mapping[str, Callable[[bytes], None]] = {
     one.__name__: one
     for one in (
-        message, robot_message, watcher, output, png, png_rows, jpeg, factory_file, robot_file, profile_file,
-        schedule_file, key_file, shared_memory, openpi_client, gr00t_client, zmtp,
+        message, robot_message, watcher, peer_gateway, output, png, png_rows, jpeg, factory_file, robot_file,
+        profile_file, schedule_file, nodes_file, key_file, shared_memory, openpi_client, gr00t_client, zmtp,
     )
 }  # fmt: skip
 
