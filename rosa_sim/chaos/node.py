@@ -123,9 +123,10 @@ class ChaosNode(SimulatedServers):
     def _make_core(self, serving: Serving) -> ServingCore:
         self.now_s = self.clock.own_s(self.world.now_s)
 
-        def keep(grants: Mapping[str, Grant]) -> None:
+        def keep(grants: Mapping[str, Grant]) -> bool:
             self._kept.clear()
             self._kept.update(grants)
+            return True
 
         about = (serving.factory, serving.placement, self._nodes, self.life, self._tokens, self._kept, keep)
         self.node_core = WatchedNodeCore(*about)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rosa_server.plan.peering import Forward
 
@@ -22,6 +22,10 @@ class Guest:
     @property
     def connection(self) -> bytes:
         return connection_of(self.node, self.asked.life, self.asked.number)
+
+    def ends(self, now_s: float) -> None:
+        """It is answered now. Its name is remembered, and its pictures are not."""
+        self.done_s, self.asked = now_s, replace(self.asked, frames=())
 
 
 def connection_of(node: str, life: str, number: int) -> bytes:

@@ -67,7 +67,7 @@ class NodeCore(ServingCore):
         life: str,
         tokens: SlotTokens,
         kept: Mapping[str, Grant],
-        keep: Callable[[Mapping[str, Grant]], None],
+        keep: Callable[[Mapping[str, Grant]], bool],
     ) -> None:
         """`life`: of this process, another one after each start. `kept`, `keep`: see `HomeSlots`."""
         self.nodes, self.life = nodes, life
@@ -196,8 +196,10 @@ class NodeCore(ServingCore):
             )
         elif own is None or own.node or not self.pool.serves(asked.replica) or self._dispatcher.draining:
             why = "not_warm"
+        elif self._model_of(asked) != own.model:
+            why = "unknown_call"
         if why or own is None:
-            guest.done_s = now_s
+            guest.ends(now_s)
             self._do(Tell(node, self._answer(guest, not_taken=why)))
             return
         queue = self.router.failover.feeds_from(asked.replica)
@@ -217,6 +219,12 @@ class NodeCore(ServingCore):
         call.observation = asked.observation
         call.rank_s = self._dispatcher.lanes[queue].rates.rank_s(call, None)
         self._dispatcher.arrive(now_s, call, asked.task)
+
+    def _model_of(self, asked: Forward) -> str:
+        """What runs this component of this task; empty: it has none, so that no gateway of the schedule asks for it."""
+        task = self._factory.tasks.get(asked.task)
+        component = task.components.get(asked.component) if task is not None else None
+        return component.model if component is not None else ""
 
     def _answer(self, guest: Guest, reply: Reply | None = None, not_taken: str = "") -> Forwarded:
         asked = guest.asked
@@ -376,7 +384,7 @@ class NodeCore(ServingCore):
         if isinstance(action, Cancel) and (node := self._borrowed.get(action.worker_id)):
             return Tell(node, ForwardCancel(self.life, self._numbers(action.tickets)))
         if isinstance(action, Reply) and (guest := self.guests.get(action.call.connection)):
-            guest.done_s = action.ended_s
+            guest.ends(action.ended_s)
             self._dispatcher.ranking.forget(guest.connection)
             return Tell(guest.node, self._answer(guest, action))
         return action

@@ -59,10 +59,10 @@ class HomeSlots(Slots):
         here: str,
         tokens: SlotTokens,
         kept: Mapping[str, Grant],
-        keep: Callable[[Mapping[str, Grant]], None],
+        keep: Callable[[Mapping[str, Grant]], bool],
     ) -> None:
         """`home`: slot -> its gateway, of which `here` is this one. `kept`: what `keep` was told last, before the
-        gateway was started again; it returns when that is written down."""
+        gateway was started again; it returns when that is written down, or false where it cannot be."""
         self._home, self._here, self._tokens, self._keep = home, here, tokens, keep
         self.grants: dict[str, Grant] = dict(kept)
         self.told: dict[str, Grant] = {}  # of other homes' slots: what they say
@@ -91,7 +91,12 @@ class HomeSlots(Slots):
             cold = self._cold(self.placement, own)
             return not_ready(cold) if cold is not None else self._granted(own, robot)
         found = super().take(task)
-        return found if isinstance(found, Refused) else self._granted(found.slot, robot)
+        if isinstance(found, Refused):
+            return found
+        granted = self._granted(found.slot, robot)
+        if isinstance(granted, Refused):
+            self._put(found.slot)
+        return granted
 
     @property
     def _routes(self) -> Mapping[str, Mapping[str, str]]:
@@ -106,10 +111,14 @@ class HomeSlots(Slots):
         known = self.told.get(slot, NEVER)
         return number > known[0] or known == (number, robot)
 
-    def _granted(self, slot: str, robot: str) -> Taken:
-        number = self.grants.get(slot, NEVER)[0] + 1
+    def _granted(self, slot: str, robot: str) -> Taken | Refused:
+        before = self.grants.get(slot, NEVER)
+        number = before[0] + 1
         self.grants[slot] = (number, robot)
-        self._keep(self.grants)
+        if not self._keep(self.grants):
+            # Nobody was told. The number is not used again: what was written may have arrived all the same.
+            self.grants[slot] = (number, before[1])
+            return Refused("not_ready", "the slot cannot be written down; say hello again")
         return Taken(slot, token=self._tokens.token(robot, slot, number))
 
     def release(self, slot: str, bye: bool = False) -> bool:

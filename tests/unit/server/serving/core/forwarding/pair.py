@@ -30,9 +30,14 @@ class Node:
     def __init__(self, name: str, placement: Placement, kept: dict[str, Grant], life: int = 1) -> None:
         self.name, self.kept = name, kept
 
-        def keep(grants: Any) -> None:
+        self.disk_full = False
+
+        def keep(grants: Any) -> bool:
+            if self.disk_full:
+                return False
             kept.clear()
             kept.update(grants)
+            return True
 
         factory = parse_factory(FACTORY.replace("QUEUE", "100"))
         nodes = NodePlan(name, SERVER_ON, HOME, GATEWAYS)

@@ -9,6 +9,7 @@ import pytest
 from rosa_contract.wire import messages as m
 from rosa_server.plan.admission import NoAdmission
 from rosa_server.plan.peering import Beat, Forward, ForwardCancel, Forwarded
+from rosa_server.serving.core.forwarding.guests import connection_of
 from rosa_server.serving.core.forwarding.peer import ABSENT, HERE, OTHER_EPOCH
 from tests.unit.server.serving.core.forwarding.pair import GATEWAYS, Node, Pair
 from tests.unit.server.serving.core.planned import PLACEMENT
@@ -73,6 +74,47 @@ def test_a_message_that_comes_twice_is_run_once_and_an_answer_that_comes_twice_i
     pair.settle()
     assert ended(pair.a) == [("s0", 7, "ok")] and not pair.b.held[GPU1]
     assert [note.event for note in pair.a.notes if note.event == "late_forward"] == ["late_forward"]
+
+
+def test_a_call_that_no_gateway_of_the_schedule_makes_is_not_taken_and_breaks_nothing() -> None:
+    pair = welcomed(Pair())
+    right = Forward(99, "a1", 0, 1, 3, "s0", "system1", "sort", "gpu1", 300.0, 0.0)
+    wrong = (
+        {"task": "polish"},
+        {"component": "safety"},
+        {"replica": "gpu2"},
+        {"replica": "gpu0"},
+        {"replica": "x"},
+    )
+    for number, values in enumerate(wrong):
+        pair.b.core.on_peer(pair.now_s, "a", replace(right, number=100 + number, **values))
+    pair.settle()
+    answers = [one.not_taken for one in pair.said(Forwarded)]
+    assert answers == ["unknown_call", "unknown_call", "unknown_call", "not_warm", "not_warm"]
+    assert not len(pair.b.core.ledger)
+
+
+def test_what_was_answered_is_remembered_without_its_pictures() -> None:
+    pair = welcomed(Pair())
+    pair.ask(pair.a, "s0", 7)
+    (forward,) = pair.said(Forward)
+    guest = pair.b.core.guests.get(connection_of("a", forward.life, forward.number))
+    assert guest is not None and guest.asked.frames
+    pair.b.finish(pair.now_s, GPU1)
+    pair.settle()
+    assert not guest.asked.frames and len(pair.b.core.guests) == 1
+
+
+def test_a_slot_that_cannot_be_written_down_is_not_given_out() -> None:
+    pair = Pair()
+    pair.a.disk_full = True
+    refused = pair.greet(pair.a, "r0")
+    assert isinstance(refused, m.Refused) and refused.cause == "not_ready"
+    assert pair.kept["a"] == {}
+    pair.a.disk_full = False
+    welcome = pair.greet(pair.a, "r0")
+    assert isinstance(welcome, m.Welcome) and welcome.token
+    assert pair.kept["a"]["pick/0"][1] == "r0"
 
 
 def test_the_calls_of_a_silent_gateway_go_to_the_standby_with_what_is_left_of_their_budget() -> None:
