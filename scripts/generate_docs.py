@@ -46,6 +46,7 @@ from rosa_contract.config.body import chain
 from rosa_contract.errors import CONFIG_CAUSES
 from rosa_contract.fallbacks import FallbackAction
 from rosa_contract.wire import horizon
+from rosa_server.plan import nodes_file
 from rosa_server.serving.core.guard.limits import CAUSES, OFFENCES
 from rosa_server.serving.edge.limit_table import limit_rows
 from rosa_sim.faults.measured import WRONG_MEASUREMENTS
@@ -93,6 +94,10 @@ ROBOT_SECTIONS = (
     ("`arm` with `arm_driver: franka`", arms.FrankaSettings),
     ("`arm.gripper` with `arm_driver: franka`", arms.FrankaHand),
 )
+NODES_SECTIONS = (
+    ("All nodes", nodes_file.NodesFile),
+    ("`nodes.<name>`", nodes_file.GatewayNode),
+)
 
 
 def configuration() -> str:
@@ -119,6 +124,12 @@ def configuration() -> str:
     lines += ["", "When several hold at once, the most severe wins.", "", "## The robot file", ""]
     lines += ["`configs/robots/*.yaml` describes a robot apart from its tasks."]
     for title, cls in ROBOT_SECTIONS:
+        lines += ["", f"### {title}", "", *_table(cls)]
+    lines += ["", "## The nodes file", ""]
+    lines += [
+        "For several gateways of one schedule ([cluster](cluster.md#several-gateways-of-one-schedule))."
+    ]
+    for title, cls in NODES_SECTIONS:
         lines += ["", f"### {title}", "", *_table(cls)]
     lines += ["", "## What a mistake looks like", ""]
     lines += [

@@ -22,6 +22,7 @@ from rosa_contract.wire.packing import MAX_ARRAY_BYTES, MAX_NDIM
 from rosa_contract.wire.rules import InFrames
 from rosa_contract.wire.schema import parts_of, rules_of
 from rosa_server.commands.parser import parser_for
+from rosa_server.plan.peer_codec import PEER_KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
 # The public Python API: what a minor release does not break. Module -> names. Everything else may change at any time.
@@ -52,6 +53,9 @@ CAUSES = (
     ("Why a call of the Python client failed", "rosa_client.robot.errors", "RobotError.CAUSES"),
     ("Why something is missing in a schedule", "rosa_server.scheduler.placement.schedule", "CAUSES"),
     ("Why a connection is cut off", "rosa_server.serving.core.guard.limits", "CAUSES"),
+    ("Why a gateway does not run what another one forwards", "rosa_server.plan.peering", "NOT_TAKEN"),
+    ("Why a server cannot be one of several gateways", "rosa_server.serving.joining", "JoinError.CAUSES"),
+    ("Why a gateway does not know its slots", "rosa_server.serving.edge.slots_file", "SlotsFileError.CAUSES"),
     ("Why the dashboard refuses a request", "rosa_server.dashboard.guard", "REFUSALS"),
     ("Why the dashboard does not start", "rosa_server.dashboard.serve", "DashboardError.CAUSES"),
     ("Why nothing can be viewed", "rosa_server.viewing.errors", "ViewError.CAUSES"),
@@ -68,9 +72,12 @@ MESSAGE_SIDES = (
     ("Gateway to robot", m.ToRobot.__args__),
     ("Worker to gateway", (m.WorkerReady, m.Executed)),
     ("Gateway to worker", (m.Execute, m.CancelTickets, m.Drain)),
+    ("Gateway to gateway", tuple(PEER_KINDS.values())),
     ("Watcher to gateway", tuple(watching.ASKS.values())),
 )
-MESSAGE_NAMES = {kind: name for names in (codec.KINDS, watching.ASKS) for name, kind in names.items()}
+MESSAGE_NAMES = {
+    kind: name for names in (codec.KINDS, PEER_KINDS, watching.ASKS) for name, kind in names.items()
+}
 
 
 def commands() -> str:

@@ -29,6 +29,14 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="NAME",
         help="also make the key of this robot, and print the commands that use it; may be given again",
     )
+    parser.add_argument(
+        "--node",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="also make the key of this node's gateway, where several gateways share a schedule (`rosa serve --nodes`);"
+        " may be given again",
+    )
     parser.add_argument("--config", default=str(CONFIG), help="factory file for the printed commands")
     parser.add_argument(
         "--server", default="", metavar="ADDRESS", help="address of the server (default: this machine's)"
@@ -41,9 +49,14 @@ def main(arguments: argparse.Namespace) -> int:
     from rosa_server.serving.edge.access import make_keys
 
     folder = Path(arguments.folder)
-    made = make_keys(folder, *arguments.robot)
+    made = make_keys(folder, *arguments.robot, nodes=arguments.node)
     for path in made:
         print(f"made {path}")
+    if arguments.node:
+        print(
+            "\nThe gateway of node NAME needs server.key_secret, slots.key_secret, robots/*.key, gateways/*.key and"
+            "\ngateways/NAME.key_secret, in a folder with the same layout. No robot gets slots.key_secret."
+        )
     if arguments.robot:
         folder = folder.resolve()
         print(

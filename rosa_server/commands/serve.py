@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rosa_contract.config.factory import CLUSTERS, Factory, load_factory
-from rosa_contract.errors import ConfigError
+from rosa_contract.errors import ConfigError, ConfigProblem
+from rosa_server.plan.nodes_file import NodesFile, load_nodes
 
 if TYPE_CHECKING:
     from rosa_server.scheduler.placement.schedule import Schedule
@@ -38,6 +39,13 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--cluster", choices=CLUSTERS, help="who starts the workers, instead of server_cluster.cluster"
     )
     parser.add_argument("--address", help="HOST:PORT of Ray's head, instead of server_cluster.address")
+    parser.add_argument(
+        "--nodes",
+        metavar="FILE.yaml",
+        help="with --schedule and --node: several gateways share the schedule, one on each node of this file; robots of"
+        " one that is lost go on with another one",
+    )
+    parser.add_argument("--node", metavar="NAME", help="with --nodes: which of them this is")
     parser.add_argument(
         "--fresh",
         action="store_true",
@@ -71,6 +79,7 @@ def main(arguments: argparse.Namespace) -> int:
     told = {"cluster": arguments.cluster, "address": arguments.address}
     changed = {name: value for name, value in told.items() if value is not None}
     factory = replace(factory, server_cluster=replace(factory.server_cluster, **changed))
+    nodes = _nodes(arguments)
     state = _left_behind(factory, arguments)
     if arguments.schedule:
         from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
@@ -88,7 +97,30 @@ def main(arguments: argparse.Namespace) -> int:
     about["factory_file"] = str(Path(arguments.config).absolute())
     make_cluster = maker(factory.server_cluster.cluster)
     reach = arguments.bind, arguments.insecure
-    return serve(factory, arguments.config, make_cluster, *reach, plan, about, planner, state)
+    joined = None
+    if nodes is not None:
+        from rosa_server.serving.joining import as_planned, join
+
+        joined = join(factory, plan[0] if plan is not None else None, nodes, arguments.nodes, arguments.node)
+        plan, planner = as_planned(joined), None
+    return serve(factory, arguments.config, make_cluster, *reach, plan, about, planner, state, joined)
+
+
+def _nodes(arguments: argparse.Namespace) -> NodesFile | None:
+    """The gateways that share the schedule; the address of this one is where robots connect, unless --bind says else.
+
+    Raises `ConfigError`.
+    """
+    if not arguments.nodes or not arguments.node:
+        if arguments.nodes or arguments.node:
+            missing = "--node" if arguments.nodes else "--nodes"
+            words = "is missing: a gateway of several needs the file of all nodes, and its own name"
+            raise ConfigError(missing, [ConfigProblem("", "missing", words)])
+        return None
+    nodes = load_nodes(arguments.nodes)
+    if arguments.node in nodes.nodes and not arguments.bind:
+        arguments.bind = nodes.nodes[arguments.node].robots
+    return nodes
 
 
 def _left_behind(factory: Factory, arguments: argparse.Namespace) -> LiveState:
@@ -105,7 +137,7 @@ def _left_behind(factory: Factory, arguments: argparse.Namespace) -> LiveState:
             raise
         log.warning("live_state_off", reason=str(error))
         path = None
-    state = LiveState(path, origin_of(arguments.config, arguments.schedule or ""))
+    state = LiveState(path, origin_of(arguments.config, arguments.schedule or "", arguments.nodes or ""))
     if not arguments.fresh:
         state.load()
     return state

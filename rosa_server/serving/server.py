@@ -30,7 +30,9 @@ from rosa_server.serving.edge.cluster import ClusterMaker
 from rosa_server.serving.edge.gateway import Gateway
 from rosa_server.serving.edge.lengths_file import LengthsFile
 from rosa_server.serving.edge.metrics import Metrics, MetricsServer
+from rosa_server.serving.edge.peer_desk import PeerDesk
 from rosa_server.serving.edge.rundir import SOCKET, make_rundir
+from rosa_server.serving.joining import SharedSchedule
 from rosa_server.serving.operations.live_state import LiveState
 from rosa_server.serving.operations.operations import Operations
 from rosa_server.serving.operations.order import Site
@@ -72,9 +74,11 @@ class HeadlessServer:
         about: Mapping[str, Any] | None = None,
         planner: Planner | None = None,
         state: LiveState | None = None,
+        joined: SharedSchedule | None = None,
     ) -> None:
         """`about`: what those who watch are told of the schedule. `planner`: plans the way to another one. `state`:
-        what people did to an earlier server that was killed, and where it is kept from now on."""
+        what people did to an earlier server that was killed, and where it is kept from now on. `joined`: this is one of
+        several gateways of the schedule."""
         check_served(factory, source, bind, insecure, plan is not None)
         settings = factory.gateway
         bind = bind or settings.bind
@@ -88,9 +92,9 @@ class HeadlessServer:
             undo.callback(context.term)
             keys = KeyRing(settings.curve_keys) if settings.curve_keys else None
             metrics = Metrics()
-            self.core = ServingCore(factory, *plan) if plan is not None else ServingCore(factory)
+            self.core, own, peers = _core_of(factory, plan, joined, context, metrics)
             self._lengths = LengthsFile(settings.task_lengths, self.core.lengths)
-            self._cluster = make_cluster(factory, self.core.router.placement)
+            self._cluster = make_cluster(factory, own)
             worker_keys = WorkerKeys() if self._cluster.workers_bind else None
             try:
                 self.gateway = Gateway(
@@ -105,12 +109,14 @@ class HeadlessServer:
                     keys,
                     limits_for(more_descriptors()),
                     worker_keys,
+                    peers,
                 )
             except zmq.ZMQError as error:
                 self._cluster.stop(0.0)
+                others = f" and {joined.endpoints[joined.nodes.here]}" if joined is not None else ""
                 raise ServeError(
                     "cannot_bind",
-                    f"gateway.bind: cannot listen on {bind}: {error}; is another server running?",
+                    f"gateway.bind: cannot listen on {bind}{others}: {error}; is another server running?",
                 ) from None
             undo.callback(self.gateway.close)
             undo.callback(self._cluster.stop, STOP_S)
@@ -185,6 +191,22 @@ class HeadlessServer:
         self.gateway.send_drain()
 
 
+def _core_of(
+    factory: Factory,
+    plan: Plan | None,
+    joined: SharedSchedule | None,
+    context: zmq.Context[zmq.Socket[bytes]],
+    metrics: Metrics,
+) -> tuple[ServingCore, Placement, PeerDesk | None]:
+    """Who decides, which workers this server starts, and how the other gateways of its schedule are reached."""
+    if joined is None:
+        core = ServingCore(factory, *plan) if plan is not None else ServingCore(factory)
+        return core, core.router.placement, None
+    node = joined.core(factory)
+    max_bytes = int(factory.gateway.max_message_mb * 1e6)
+    return node, joined.own_workers(node), joined.desk(node, context, max_bytes, metrics.cut_off)
+
+
 def _watch_post(setting: str, hub: Hub, context: zmq.Context[zmq.Socket[bytes]], robots: str) -> WatchPost:
     """Where the factory file leaves the place to the server, a server without one serves all the same."""
     try:
@@ -207,11 +229,13 @@ def serve(
     about: Mapping[str, Any] | None = None,
     planner: Planner | None = None,
     state: LiveState | None = None,
+    joined: SharedSchedule | None = None,
 ) -> int:
     """Run a server until SIGTERM or SIGINT. Raises `ContractError` where it cannot start.
 
     `plan`: what a schedule places where, and who decides about further robots. `about`: what those who watch are told
     of the schedule. `planner`: plans the way to another schedule. `state`: what an earlier server has left.
+    `joined`: this is one of several gateways of the schedule.
     """
     log.to_stderr()
     keep_freed_memory()
@@ -220,7 +244,9 @@ def serve(
         signal.signal(number, lambda n, _: stop_early.append(n))
     if plan is not None and isinstance(plan[1], NoAdmission):
         log.warning("admission_off", reason=plan[1].why)
-    server = HeadlessServer(factory, source, make_cluster, bind, insecure, plan, about, planner, state)
+    server = HeadlessServer(
+        factory, source, make_cluster, bind, insecure, plan, about, planner, state, joined
+    )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.stop)
     if stop_early:

@@ -8,6 +8,7 @@ only under the name of its key.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,8 +18,9 @@ from zmq.utils import z85
 
 from rosa_contract.endpoint import is_loopback
 from rosa_contract.errors import CausedError
-from rosa_contract.keyfile import ROBOTS, SERVER, KeyFileError, check_folder, read_keys
+from rosa_contract.keyfile import GATEWAYS, ROBOTS, SERVER, SLOTS, KeyFileError, check_folder, read_keys
 from rosa_server.serving.base import log
+from rosa_server.serving.base.peer_keys import PEER_DOMAIN, PeerKeys
 from rosa_server.serving.base.worker_keys import DOMAIN, WorkerKeys
 
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
@@ -32,7 +34,7 @@ class AccessError(CausedError):
         "open_to_network": "other machines could connect without keys",
         "bad_key_folder": "the server's keys are missing, unreadable, readable by others or not a pair",
         "bad_robot_name": "no key can have this name",
-        "key_exists": "the robot has a key already",
+        "key_exists": "the robot, or the node, has a key already",
         "cannot_write": "the key folder cannot be written",
     }
 
@@ -48,33 +50,46 @@ def check_bind(endpoint: str, curve_keys: str, insecure: bool) -> None:
     )
 
 
-def make_keys(folder: Path, *names: str) -> list[Path]:
-    """Create the server's key pair where it is missing, and those of robots. Returns the new files.
+def make_keys(folder: Path, *names: str, nodes: Sequence[str] = ()) -> list[Path]:
+    """Create the server's key pair where it is missing, those of robots, and those of the gateways of several `nodes`
+    with the secret that they share. Returns the new files.
 
-    Raises `AccessError`, and makes nothing, if one of the robots already has a key.
+    Raises `AccessError`, and makes nothing, if one of them already has a key.
     """
-    for name in names:
-        if not name or name.startswith(".") or not all(c.isalnum() or c in "-_." for c in name):
-            raise AccessError(
-                "bad_robot_name", f"robot name {name!r}: expected letters, digits, '-', '_' and '.'"
-            )
-        if (folder / ROBOTS / f"{name}.key").exists():
-            words = f"{folder / ROBOTS / name}.key exists; remove it first to make a new one"
-            raise AccessError("key_exists", words)
+    for kind, owners in ((ROBOTS, names), (GATEWAYS, nodes)):
+        for name in owners:
+            if not is_key_name(name):
+                words = f"{kind[:-1]} name {name!r}: expected letters, digits, '-', '_' and '.'"
+                raise AccessError("bad_robot_name", words)
+            if (folder / kind / f"{name}.key").exists():
+                words = f"{folder / kind / name}.key exists; remove it first to make a new one"
+                raise AccessError("key_exists", words)
     made: list[Path] = []
-    robots = folder / ROBOTS
     try:
         if not folder.exists():
             folder.mkdir(parents=True, mode=0o700)
-        robots.mkdir(exist_ok=True)
+        (folder / ROBOTS).mkdir(exist_ok=True)
         if not (folder / f"{SERVER}.key_secret").exists():
             made += _pair(folder, SERVER)
         for name in dict.fromkeys(names):
-            made += _pair(robots, name)
+            made += _pair(folder / ROBOTS, name)
+        if nodes:
+            (folder / GATEWAYS).mkdir(exist_ok=True)
+        if nodes and not (folder / f"{SLOTS}.key_secret").exists():
+            public, secret = _pair(folder, SLOTS)
+            public.unlink()  # nobody connects with it
+            made.append(secret)
+        for name in dict.fromkeys(nodes):
+            made += _pair(folder / GATEWAYS, name)
     except OSError as error:
         words = f"{error.filename or folder}: {error.strerror or error}; keys need a folder"
         raise AccessError("cannot_write", words) from None
     return made
+
+
+def is_key_name(name: str) -> bool:
+    """Whether a key can be called so: its name is that of a file."""
+    return bool(name) and not name.startswith(".") and all(c.isalnum() or c in "-_." for c in name)
 
 
 def _pair(folder: Path, name: str) -> list[Path]:
@@ -162,8 +177,10 @@ class KeyRing:
         return robot
 
 
-def admit(request: list[bytes], robots: KeyRing | None, workers: WorkerKeys | None) -> list[bytes]:
-    """The ZAP reply to a ZAP request of the robots' or of the workers' socket.
+def admit(
+    request: list[bytes], robots: KeyRing | None, workers: WorkerKeys | None, peers: PeerKeys | None = None
+) -> list[bytes]:
+    """The ZAP reply to a ZAP request of the robots', the workers' or the other gateways' socket.
 
     It is 200 with the name that the key belongs to as user id, or 400.
     """
@@ -180,6 +197,8 @@ def admit(request: list[bytes], robots: KeyRing | None, workers: WorkerKeys | No
         name = ""
     elif request[2] == DOMAIN and workers is not None and key:
         name = workers.owner(key)
+    elif request[2] == PEER_DOMAIN and peers is not None and key:
+        name = peers.admit(key, request[3].decode(errors="replace"))
     if name is None:
         return [b"1.0", request[1], b"400", b"unknown key", b"", b""]
     return [b"1.0", request[1], b"200", b"OK", name.encode(), b""]

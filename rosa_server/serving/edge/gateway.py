@@ -28,6 +28,7 @@ from rosa_server.serving.edge.cluster import Cluster
 from rosa_server.serving.edge.doorman import LOOK_EVERY_S, Doorman
 from rosa_server.serving.edge.intake import MAX_FRAMES, Intake, Message
 from rosa_server.serving.edge.metrics import Metrics
+from rosa_server.serving.edge.peer_desk import PeerDesk
 from rosa_server.serving.edge.remote_links import RemoteLinks
 from rosa_server.serving.edge.robots_socket import RobotsSocket
 from rosa_server.serving.edge.worker_links import BURST, POLLIN, WorkerLinks
@@ -61,8 +62,10 @@ class Gateway:
         keys: KeyRing | None = None,
         limits: Limits | None = None,
         worker_keys: WorkerKeys | None = None,
+        peers: PeerDesk | None = None,
     ) -> None:
-        """`worker_keys`: of workers on other machines; none: all run on this one and reach `workers_endpoint` alone."""
+        """`worker_keys`: of workers on other machines; none: all run on this one and reach `workers_endpoint` alone.
+        `peers`: the other gateways of the schedule, where there are any; it is closed with this one."""
         self._core, self._clock, self._cluster, self._metrics, self._keys = (
             core,
             clock,
@@ -76,6 +79,7 @@ class Gateway:
             None  # the last one, and as it is sent
         )
         self._post: WatchPost | None = None
+        self._peers = peers
         self._notes = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
         self._strangers: deque[Message] = deque()  # what was read of those who are not welcomed
         self._peaks = Peaks()
@@ -95,16 +99,18 @@ class Gateway:
         )
         self._intake = Intake(self._robots, self._doorman)
         try:
-            if keys is not None or worker_keys is not None:  # before anybody can connect
+            if keys is not None or worker_keys is not None or peers is not None:  # before anybody can connect
                 self._zap.bind(ZAP_ENDPOINT)
             self._doorman.open(context, self._robots, keys is not None)
             self._answers.bind(robots_endpoint)
             self._workers.listen(workers_endpoint)
+            if peers is not None:
+                peers.open(self._poller)
         except zmq.ZMQError:
             self.close()
             raise
         self._poller.register(self._robots, zmq.POLLIN)
-        if keys is not None or worker_keys is not None:
+        if keys is not None or worker_keys is not None or peers is not None:
             self._poller.register(self._zap, zmq.POLLIN)
         if keys is not None:
             self._poller.register(self._doorman.monitor, zmq.POLLIN)
@@ -143,10 +149,13 @@ class Gateway:
             elif socket is self._workers.monitor:
                 self._watch_links(self._clock.now_s())
             elif socket is self._zap:
-                answer = admit(self._zap.recv_multipart(), self._keys, self._worker_keys)
+                peer_keys = self._peers.keys if self._peers is not None else None
+                answer = admit(self._zap.recv_multipart(), self._keys, self._worker_keys, peer_keys)
                 self._zap.send_multipart(answer)
             elif socket is self._doorman.monitor:
                 self._doorman.take_events(self._clock.now_s())
+            elif self._peers is not None:
+                self._peers.step(self._clock.now_s(), at_once=True)
         self._hear_strangers()
         self._decide(self._clock.now_s())
 
@@ -164,6 +173,8 @@ class Gateway:
             self._watch(now_s)
         self._doorman.step(now_s)
         self._watch_links(now_s)
+        if self._peers is not None:
+            self._peers.step(now_s)
         if self._keys is not None and now_s >= self._next_keys_s:
             self._next_keys_s = now_s + KEYS_EVERY_S
             self._revoke(now_s, self._keys.revoked())
@@ -178,6 +189,8 @@ class Gateway:
         self._workers.close()
         if self._post is not None:
             self._post.close()
+        if self._peers is not None:
+            self._peers.close()
         self._zap.close()
 
     def send_drain(self) -> None:
@@ -395,6 +408,8 @@ class Gateway:
                 self._metrics.noted(action.event)
                 if self._notes.take(1.0, self._clock.now_s()):
                     log.warning(action.event, **action.fields)
+            elif self._peers is not None:
+                self._peers.tell(self._clock.now_s(), action)
 
     def _dispatch(self, batch: Dispatch) -> None:
         calls = batch.calls

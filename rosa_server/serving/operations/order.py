@@ -84,11 +84,11 @@ class Site:
         return self.core.router.placement
 
     def names(self) -> dict[str, tuple[str, str]]:
-        """Name of a worker -> (its replica, its server), of the whole placement."""
+        """Name of a worker -> (its replica, its server), of the whole placement that this server has workers of."""
         return {
             f"{one.id}/{index}": (one.id, one.server)
             for one in self.placement.replicas.values()
-            for index in range(one.workers)
+            for index in range(0 if one.node else one.workers)
         }
 
     def of_server(self, target: str) -> list[str]:

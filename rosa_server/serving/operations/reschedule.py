@@ -52,9 +52,8 @@ class Reschedule(Operation):
     def __init__(self, site: Site, order: Order, now_s: float, dry_run: bool) -> None:
         """Raises `OperationError`."""
         if site.planner is None:
-            raise OperationError(
-                "no_slots", "the server runs without a schedule; see `rosa serve --schedule`"
-            )
+            words = "the server runs without a schedule (`rosa serve --schedule`), or shares it with other gateways"
+            raise OperationError("no_slots", f"{words}: all of them are started with the new one")
         if site.state.drained:
             words = f"{', '.join(sorted(site.state.drained))} is drained; `rosa undrain` gives it back first"
             raise OperationError("busy", words)

@@ -1,0 +1,74 @@
+"""A gateway that is started again knows which slots it has given out, or does not start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rosa_server.serving.core.sessions.homes import Grant
+from rosa_server.serving.edge.slots_file import SlotsFile, SlotsFileError
+
+GRANTS: dict[str, Grant] = {"pick/0": (3, "r1"), "pick/1": (1, "")}
+
+
+def test_what_was_kept_is_there_after_a_start_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    file = SlotsFile(folder, "a-5570", "one")
+    assert file.load() == {}
+    assert file.keep(GRANTS)
+    assert file.keep({**GRANTS, "pick/1": (2, "r2")})
+    assert SlotsFile(folder, "a-5570", "one").load() == {"pick/0": (3, "r1"), "pick/1": (2, "r2")}
+    assert [path.name for path in folder.iterdir()] == ["a-5570.slots"]
+    assert (folder / "a-5570.slots").stat().st_mode & 0o777 == 0o600
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_slots_of_another_schedule_and_of_another_node_count_for_nothing(tmp_path: Path) -> None:
+    SlotsFile(tmp_path, "a-5570", "one").keep(GRANTS)
+    assert SlotsFile(tmp_path, "a-5570", "two").load() == {}
+    assert SlotsFile(tmp_path, "b-5570", "one").load() == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{",
+        '{"v": 1, "schedule": "one"}',
+        '{"v": 2, "schedule": "one", "grants": {}}',
+        '{"v": 1, "schedule": "one", "grants": []}',
+        '{"v": 1, "schedule": "one", "grants": {"pick/0": [1]}}',
+        '{"v": 1, "schedule": "one", "grants": {"pick/0": [true, "r1"]}}',
+        '{"v": 1, "schedule": "one", "grants": {"pick/0": [0, "r1"]}}',
+        '{"v": 1, "schedule": "one", "grants": {"pick/0": [1, 2]}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_file_that_is_none_keeps_the_gateway_from_starting(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a-5570.slots"
+    path.write_text(text)
+    path.chmod(0o600)
+    with pytest.raises(SlotsFileError) as error:
+        SlotsFile(tmp_path, "a-5570", "one").load()
+    assert error.value.cause == "unreadable" and str(path) in str(error.value)
+
+
+def test_a_file_that_others_can_write_is_not_used(tmp_path: Path) -> None:
+    SlotsFile(tmp_path, "a-5570", "one").keep(GRANTS)
+    (tmp_path / "a-5570.slots").chmod(0o620)
+    with pytest.raises(SlotsFileError) as error:
+        SlotsFile(tmp_path, "a-5570", "one").load()
+    assert error.value.cause == "not_private"
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    file = SlotsFile(tmp_path / "state", "a-5570", "one")
+    assert not file.keep(GRANTS), "there is no folder yet"
+    file.load()
+    assert file.keep(GRANTS)
+    (tmp_path / "file").touch()
+    with pytest.raises(SlotsFileError) as error:
+        SlotsFile(tmp_path / "file" / "below", "a-5570", "one").load()
+    assert error.value.cause == "cannot_write"
