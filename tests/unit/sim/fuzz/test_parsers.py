@@ -36,7 +36,6 @@ def test_no_noise_breaks_a_promise(parser: str) -> None:
     [
         ("message", "codec.decode"),
         ("robot_message", "codec.read_robot_header"),
-        ("peer_gateway", "decode_peer"),
         ("output", "codec.decode_output"),
         ("png", "decode_image"),
         ("png_rows", "decode_image"),
@@ -45,7 +44,6 @@ def test_no_noise_breaks_a_promise(parser: str) -> None:
         ("robot_file", "robot_from"),
         ("profile_file", "profile_from"),
         ("schedule_file", "parse_schedule"),
-        ("nodes_file", "nodes_from"),
         ("key_file", "read_keys"),
         ("openpi_client", "unpack"),
         ("gr00t_client", "gr00t_words.asked"),
