@@ -67,7 +67,7 @@ def build_package_for_wheels(source: Path, venv: Path, python: Path) -> None:
         f"-DPython3_EXECUTABLE={python}",
         "-DBUILD_TESTING=OFF",
         "-DCMAKE_BUILD_TYPE=Release",
-        f"-DCMAKE_PROJECT_INCLUDE={UNITE}",
+        f"-DCMAKE_PROJECT_{INTERFACES.name}_INCLUDE={UNITE}",
         "-Wno-dev",
     ]
     run([*configure, *options], f"{source.name}-configure", env=env)

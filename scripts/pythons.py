@@ -29,6 +29,7 @@ WITH_ROS = (
     "tests/unit/client/doctor/test_probes.py::test_a_driver_with_its_packages_has_no_problem",
     "tests/unit/client/doctor/test_probes.py::test_needs_are_those_that_rosa_check_knows",
     "tests/unit/client/doctor/test_probes.py::test_a_camera_that_a_model_needs_and_the_robot_lacks",
+    "tests/system/examples/test_tutorials.py::test_a_checkpoint_becomes_a_factory_in_five_commands",
 )
 TESTS = (
     *("tests/unit/contract", "tests/unit/client", "tests/unit/server"),

@@ -89,7 +89,8 @@ def create(backend: str, **options: Any) -> Backend:
     try:
         kind = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise BackendError("not_importable", f"backend {backend!r}: {error}") from error
+        hint = "; `rosa models` says what brings it" if backend in BACKENDS else ""
+        raise BackendError("not_importable", f"backend {backend!r}: {error}{hint}") from error
     try:
         inspect.signature(kind).bind(**options)
     except TypeError as error:
