@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta, abstractmethod
 from collections import Counter
 from math import inf
 from random import Random
@@ -22,7 +23,7 @@ UNSAFE, DONE, FAILED = 0.002, 0.02, 0.01  # shares of verdicts when nothing is w
 OPERATOR_S = 1.0  # a person answers so soon, when nothing is wrong with them
 
 
-class FaultyRobots(Simulation):
+class FaultyRobots(Simulation, metaclass=ABCMeta):
     """A simulated fleet whose robots and links fail as a plan says, each robot watched."""
 
     plan: Plan
@@ -38,9 +39,9 @@ class FaultyRobots(Simulation):
     def _active(self, *kinds: str) -> list[Fault]:
         return [fault for fault in self._now if fault.kind in kinds]
 
+    @abstractmethod
     def _connection_ended(self, now_s: float, seat: Any) -> None:
         """The gateway of a robot hears that its connection has ended."""
-        raise NotImplementedError
 
     def _settled(self, robot: ChaosRobot) -> bool:
         """Done, or a human is asked; a task without a monitor has no end of its own: then it works again."""

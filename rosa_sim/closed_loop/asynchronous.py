@@ -11,21 +11,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_client.motion import arm_orders
-from rosa_client.motion.chunk_player import ChunkPlayer
-from rosa_client.motion.limits import MotionLimits
-from rosa_client.runtime.commands import (
-    HOLDING,
-    MOVING,
-    PLAYING,
-    Command,
-    Hold,
-    Inputs,
-    Play,
-    Send,
-    TaskEnded,
-)
-from rosa_client.runtime.runtime import JOINT_STATE, RobotRuntime
+from rosa_client.motion.arm_orders import PlayerState
+from rosa_client.runtime.commands import Command, Hold, Play, Send, TaskEnded
 from rosa_contract.config.robot import load_robot
 from rosa_contract.config.tasks import Task
 from rosa_contract.kinematics.joining import blended
@@ -38,6 +25,7 @@ from rosa_sim.cell.layout.hardware import CONTROL_RATE_HZ
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
 from rosa_sim.closed_loop.cells import FAILED, ONGOING
+from rosa_sim.played import PlayedRobot
 from rosa_sim.training.pick_place.evaluate import look
 
 ROBOT = load_robot(shipped("configs", "robots", "panda.yaml"))
@@ -45,11 +33,6 @@ PERIOD_S = 1 / CONTROL_RATE_HZ
 GIVEN_UP_S = 30.0
 SEAMS = SWITCH, BLEND, INPAINT = "switch", "blend", "inpaint"  # how the next chunk joins
 BEFORE_S, AFTER_S = 0.05, 0.25  # around a seam; the setpoint filter spreads a change over 0.2 s
-STATES = {
-    arm_orders.PlayerState.HOLDING: HOLDING,
-    arm_orders.PlayerState.PLAYING: PLAYING,
-    arm_orders.PlayerState.MOVING: MOVING,
-}
 
 
 @dataclass
@@ -98,8 +81,7 @@ class Shop:
 def episode(seed: int, task: Task, shop: Shop, world: World, renderer: SceneRenderer) -> PhysicsEpisode:
     """One piece from home until it is done, failed or given up."""
     world.reset(seed)
-    core, player = RobotRuntime("robot", task, ROBOT), ChunkPlayer(MotionLimits.of(ROBOT), CONTROL_RATE_HZ)
-    player.reset(world.joint_position, world.gripper_width)
+    played = PlayedRobot(task, ROBOT, world.joint_position, world.gripper_width)
     found, waiting = PhysicsEpisode(), list[tuple[float, Send, ModelInput]]()
     now_s = 100.0
 
@@ -108,29 +90,23 @@ def episode(seed: int, task: Task, shop: Shop, world: World, renderer: SceneRend
             if isinstance(command, Send):
                 waiting.append((now_s + shop.latency_s, command, look(world, renderer)))
             elif isinstance(command, Play):
-                found.joined += player.state is arm_orders.PlayerState.PLAYING
+                found.joined += played.player.state is PlayerState.PLAYING
                 found.seams.append(len(found.setpoints_rad))
                 found.rounds += 1
-                order = arm_orders.Play(command.actions, command.step_s, command.skip_s, command.duration_s)
-                player.order(now_s, arm_orders.OrderId(1, command.sequence), order)
+                played.order(now_s, command)
             elif isinstance(command, Hold):
-                player.order(now_s, arm_orders.OrderId(1, command.sequence), arm_orders.Hold())
+                played.order(now_s, command)
             elif isinstance(command, TaskEnded):
                 found.outcome = FAILED
 
-    carry(core.start(now_s))
+    carry(played.core.start(now_s))
     while found.outcome == ONGOING and found.task_s < GIVEN_UP_S:
         now_s += PERIOD_S
         for one in [one for one in waiting if one[0] <= now_s + 1e-9]:
             waiting.remove(one)
-            carry(core.answer(now_s, shop.answer(*one[1:])))
-        stamps = dict.fromkeys((*ROBOT.cameras, JOINT_STATE), now_s)
-        arm = (STATES[player.state], player.last.seq, player.fault, player.cut_short)
-        carry(core.tick(now_s, Inputs(stamps, True, "", *arm)))
-        if core.lets_move:
-            player.alive(now_s, player.last)
-        setpoint = player.update(now_s)
-        assert setpoint is not None, "nothing is wrong with this arm"
+            carry(played.core.answer(now_s, shop.answer(*one[1:])))
+        carry(played.tick(now_s))
+        setpoint = played.setpoint(now_s)
         found.setpoints_rad.append(setpoint.q_rad)
         world.step(setpoint.q_rad, float(setpoint.gripper_m[0]), PERIOD_S)
         if len(found.setpoints_rad) % 5 == 0:

@@ -8,14 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_client.motion import arm_orders
-from rosa_client.motion.arm_orders import OrderId
-from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.motion.refusal import Refusal
 from rosa_client.motion.setpoint_guard import SetpointGuard
-from rosa_client.runtime.commands import HOLDING, MOVING, PLAYING, Command, Decision, Hold, Inputs, Play, Send
-from rosa_client.runtime.runtime import JOINT_STATE, RobotRuntime
+from rosa_client.runtime.commands import Command, Decision, Hold, Play, Send
 from rosa_contract.config.factory import load_factory
 from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.config.tasks import SYSTEM1, Task
@@ -24,15 +20,11 @@ from rosa_contract.wire.images import decode_image, encode_image
 from rosa_contract.wire.messages import OK, Output, Response
 from rosa_server.models.backend import Backend, ModelInput
 from rosa_server.serving.worker.elsewhere import backend_of
+from rosa_sim.played import PlayedRobot
 from rosa_sim.press.scene import PressScene
 
 LATENCY_S = 0.1  # of an answer
 GIVEN_UP_S = 20.0
-STATES = {
-    arm_orders.PlayerState.HOLDING: HOLDING,
-    arm_orders.PlayerState.PLAYING: PLAYING,
-    arm_orders.PlayerState.MOVING: MOVING,
-}
 
 
 @dataclass
@@ -59,10 +51,9 @@ def shipped_task() -> tuple[Task, RobotSpec, Backend]:
 
 def episode(task: Task, robot: RobotSpec, backend: Backend, scene: PressScene) -> Episode:
     """From home until the button is pressed, or given up. Raises `RuntimeError` when a setpoint is over a limit."""
-    limits, rate_hz = MotionLimits.of(robot), robot.control_rate_hz
-    core, player = RobotRuntime("robot", task, robot), ChunkPlayer(limits, rate_hz)
-    guard = SetpointGuard(limits, rate_hz)
-    player.reset(scene.joint_position, [])
+    rate_hz = robot.control_rate_hz
+    played = PlayedRobot(task, robot, scene.joint_position)
+    guard = SetpointGuard(MotionLimits.of(robot), rate_hz)
     guard.begin(scene.joint_position)
     found, waiting = Episode(), list[tuple[float, Response, ModelInput]]()
     now_s, begun_s = 100.0, 100.0
@@ -75,29 +66,20 @@ def episode(task: Task, robot: RobotSpec, backend: Backend, scene: PressScene) -
                 found.spaces |= output.arrays.keys() - {"step_s"}
                 response = Response(command.request_id, OK, output=Output(output.arrays, output.verdict))
                 waiting.append((now_s + LATENCY_S, response, seen))
-            elif isinstance(command, Play):
-                found.rounds += 1
-                order = arm_orders.Play(command.actions, command.step_s, command.skip_s, command.duration_s)
-                player.order(now_s, OrderId(1, command.sequence), order)
-            elif isinstance(command, Hold):
-                player.order(now_s, OrderId(1, command.sequence), arm_orders.Hold())
+            elif isinstance(command, Play | Hold):
+                found.rounds += isinstance(command, Play)
+                played.order(now_s, command)
             elif isinstance(command, Decision) and command.cause == "invalid_actions":
                 found.refused.append(command.reason)
 
-    carry(core.start(now_s))
+    carry(played.core.start(now_s))
     while not scene.pressed and now_s - begun_s < GIVEN_UP_S:
         now_s += 1 / rate_hz
         for due in [one for one in waiting if one[0] <= now_s + 1e-9]:
             waiting.remove(due)
-            carry(core.answer(now_s, due[1], due[2].state))
-        stamps = dict.fromkeys((*robot.cameras, JOINT_STATE), now_s)
-        arm = (STATES[player.state], player.last.seq, player.fault, player.cut_short)
-        carry(core.tick(now_s, Inputs(stamps, True, "", *arm)))
-        if core.lets_move:
-            player.alive(now_s, player.last)
-        setpoint = player.update(now_s)
-        assert setpoint is not None, "nothing is wrong with this arm"
-        command = guard.check(setpoint)
+            carry(played.core.answer(now_s, due[1], due[2].state))
+        carry(played.tick(now_s))
+        command = guard.check(played.setpoint(now_s))
         if isinstance(command, Refusal):
             raise RuntimeError(f"the last check refused a setpoint: {command}")
         found.setpoints_rad.append(command.q_rad)

@@ -15,30 +15,19 @@ import pytest
 
 from rosa_contract.wire import messages as m
 from tests.system.operations.asking import environment, rosa
-from tests.system.schedule.plans import rosa_plan, write_profiles
+from tests.system.schedule.plans import FLEET, rosa_plan, write_profiles
 from tests.system.server_harness import PATIENCE_S, Server, robot, serving
 
 LONG_S = 3 * PATIENCE_S  # several processes start
 BACKEND = "tests.system.operations.backend:NumberBackend"
-FACTORY = """
-server_cluster: {{num_servers: 4, gpu_type: cpu}}
-robot_fleet: [{{task: pick, num_robots: 2}}, {{task: sort, num_robots: 1}}]
-pick:
-  pipeline: {{action_period_ms: 200}}
-  min_action_rate_hz: 2
-  components:
-    system1: {{model: emulated/policy, slo_ms: 200}}
-    safety: {{model: emulated/guard, slo_ms: 200, freq_hz: 4}}
-sort:
-  pipeline: {{action_period_ms: 200}}
-  min_action_rate_hz: 2
-  components:
-    system1: {{model: emulated/policy, slo_ms: 200}}
+FACTORY = (
+    FLEET
+    + """
 models:
   emulated/policy: {{backend: "{backend}", options: {options}}}
   emulated/guard: {{backend: emulated, options: {{latency_ms: 20, verdict: safe}}}}
-gateway: {{bind: "tcp://127.0.0.1:{port}", metrics_port: {metrics_port}}}
 """
+)
 
 
 @pytest.fixture

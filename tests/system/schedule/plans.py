@@ -14,7 +14,7 @@ from rosa_server.scheduler.profiles.profile import Configuration, Profile, Servi
 from rosa_server.scheduler.profiles.queueing import batch_latencies_ms, summarise
 from tests.system.server_harness import PATIENCE_S, ROOT
 
-FACTORY = """
+FLEET = """
 server_cluster: {{num_servers: 4, gpu_type: cpu}}
 robot_fleet: [{{task: pick, num_robots: 2}}, {{task: sort, num_robots: 1}}]
 pick:
@@ -28,11 +28,16 @@ sort:
   min_action_rate_hz: 2
   components:
     system1: {{model: emulated/policy, slo_ms: 200}}
+gateway: {{bind: "tcp://127.0.0.1:{port}", metrics_port: {metrics_port}}}
+"""
+FACTORY = (
+    FLEET
+    + """
 models:
   emulated/policy: {{backend: emulated, options: {{latency_ms: 60, load_s: 2}}}}
   emulated/guard: {{backend: emulated, options: {{latency_ms: 20, load_s: 2, verdict: safe}}}}
-gateway: {{bind: "tcp://127.0.0.1:{port}", metrics_port: {metrics_port}}}
 """
+)
 SERVICE_MS = {"emulated/policy": 60.0, "emulated/guard": 20.0}
 
 
