@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Any
 
 from rosa_contract.errors import ContractError
@@ -74,12 +73,23 @@ def run(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
+class Version(argparse.Action):
+    """As argparse's own, but the packages are asked only when somebody wants to know."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(f"rosa {installed_version()}")
+        parser.exit()
+
+
 def parser_for(command: str = "") -> argparse.ArgumentParser:
     """The parser of one command, or of all of them. Raises `ImportError` where the one asked for cannot be imported."""
     parser = argparse.ArgumentParser(
         prog="rosa", description="ROSA: serve robotics foundation models to a fleet of robots"
     )
-    parser.add_argument("--version", action="version", version=f"rosa {installed_version()}")
+    parser.add_argument("--version", action=Version, help="show program's version number and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in _modules(command):
         made = module.add_parser(commands)
@@ -96,10 +106,12 @@ def _modules(command: str) -> list[Any]:
     """
     if command == "--version":
         return []
+    if command in MODULES:  # other packages are not asked: reading what each of them offers takes a tenth of a second
+        return [importlib.import_module(MODULES[command])]
     known: dict[str, Callable[[], Any]] = {
         name: partial(importlib.import_module, module) for name, module in MODULES.items()
     }
-    for entry in sorted(entry_points(group="rosa.commands"), key=lambda entry: entry.name):
+    for entry in sorted(_of_other_packages(), key=lambda entry: entry.name):
         known[entry.name] = entry.load
     modules = []
     for name in [command] if command in known else known:
@@ -115,7 +127,14 @@ def _modules(command: str) -> list[Any]:
 def _elsewhere(command: str) -> str:
     """The wheel of a command that is not installed; empty for any other word."""
     wheel = WHEEL_OF.get(command, "")
-    return "" if wheel and entry_points(group="rosa.commands", name=command) else wheel
+    return "" if wheel and any(entry.name == command for entry in _of_other_packages()) else wheel
+
+
+def _of_other_packages() -> Any:
+    """The entry points of commands that installed packages bring."""
+    from importlib.metadata import entry_points
+
+    return entry_points(group="rosa.commands")
 
 
 def _missing(command: str, error: ImportError) -> str:
@@ -126,6 +145,8 @@ def _missing(command: str, error: ImportError) -> str:
 
 def installed_version() -> str:
     """Of the installed package; a source folder that was never installed has none."""
+    from importlib.metadata import PackageNotFoundError, version
+
     for name in DISTRIBUTIONS:
         with suppress(PackageNotFoundError):
             return version(name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -20,6 +19,7 @@ from urllib.request import urlopen
 import numpy as np
 import psutil
 
+from rosa_sim.children import forked
 from rosa_sim.fuzz.attack import attack
 from rosa_sim.fuzz.honest import serve_well
 from rosa_sim.ports import free_ports
@@ -138,7 +138,7 @@ def fuzz(
 ) -> FuzzOutcome:
     """Send this number of messages. `tell` gets a line about every five seconds."""
     outcome = FuzzOutcome(seed, messages)
-    context = multiprocessing.get_context("spawn")
+    context = forked()
     sent = context.Value("q", 0)
     ready, stop, enough = context.Event(), context.Event(), context.Event()
     ours, theirs = context.Pipe()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from websockets.exceptions import WebSocketException
 
 from rosa_client import Robot, RobotError
 from rosa_server.models.remote.arrays import Dialect, pack, unpack
+from rosa_sim.children import forked
 from rosa_sim.hostile.client_attacks import SEEN, Ports, line
 from rosa_sim.hostile.robots import BUDGET_S, PERIOD_S, START_S, ServedRequests
 
@@ -144,7 +144,7 @@ def ask_well(endpoint: str, ports: Ports, ready: Event, stop: Event, pipe: Any) 
 @contextlib.contextmanager
 def asking_well(endpoint: str, ports: Ports) -> Iterator[dict[str, ServedRequests]]:
     """They work while this runs; what is yielded is filled in on leaving."""
-    context = multiprocessing.get_context("spawn")
+    context = forked()
     ready, stop = context.Event(), context.Event()
     ours, theirs = context.Pipe()
     process = context.Process(target=ask_well, args=(endpoint, ports, ready, stop, theirs), daemon=True)

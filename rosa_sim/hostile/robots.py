@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import zmq
 from rosa_client.connection.link import GatewayLink
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.images import EncodedImage
+from rosa_sim.children import forked
 
 PERIOD_S = 0.2
 BUDGET_S = 0.3
@@ -102,7 +102,7 @@ def serve_well(
 @contextlib.contextmanager
 def serving_well(endpoint: str, count: int, keys: str = "", first: int = 0) -> Iterator[ServedRequests]:
     """`count` of them work while this runs, named from number `first` on; what is yielded is filled in on leaving."""
-    context = multiprocessing.get_context("spawn")
+    context = forked()
     ready, stop = context.Event(), context.Event()
     ours: Connection[Any, Any]
     ours, theirs = context.Pipe()

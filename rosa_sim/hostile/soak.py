@@ -7,7 +7,6 @@ the same names; now and then a worker is killed. `benchmarks/faults/soak.py` jud
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import random
 import signal
@@ -25,6 +24,7 @@ import psutil
 
 from rosa_client.runtime.commands import Alert, CallEnded, Send
 from rosa_contract.config.factory import load_factory
+from rosa_sim.children import forked
 from rosa_sim.fleet.live import LiveFleet
 from rosa_sim.fleet.robot import Habits, VirtualRobot
 from rosa_sim.fleet.simulation import Joining
@@ -174,7 +174,7 @@ def soak(folder: Path, seconds: float, seed: int = 1, tell: Callable[[str], None
     Raises RuntimeError when robots end by themselves, or none works within a minute.
     """
     result, chance = Soak(), random.Random(seed)
-    context = multiprocessing.get_context("spawn")
+    context = forked()
     tokens = folder / "tokens"
     with server(folder, FACTORY) as (process, endpoint, _, log):
 

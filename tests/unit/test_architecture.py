@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -66,13 +66,19 @@ USERS = ("benchmarks", "examples", "scripts")  # they use the packages, never th
 
 
 @cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file; many tests look at them."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
 
 
-def imports_of(path: Path) -> Iterator[tuple[str, int]]:
+@cache
+def imports_of(path: Path) -> tuple[tuple[str, int], ...]:
     """Every imported module's first name, with its line, wherever in the file it stands."""
-    for node in ast.walk(tree_of(path)):
+    return tuple(_imports(nodes_of(path)))
+
+
+def _imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name.split(".")[0], node.lineno
@@ -211,7 +217,7 @@ def import_graph() -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for _, path in FILES:
         found: set[str] = set()
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.Import):
                 found |= {file for alias in node.names for file in files_of(alias.name, files)}
             elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -228,14 +234,14 @@ def test_every_name_that_is_imported_is_there() -> None:
         for folder in (*ROOMS, "benchmarks", "examples", "tests")
         for path in (ROOT / folder).rglob("*.py")
     ]
-    trees = {path: tree_of(path) for path in paths}
-    missing = []
-    for path, tree in trees.items():
-        for node in ast.walk(tree):
+    known, missing = set(paths), []
+    for path in paths:
+        for node in nodes_of(path):
             if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
                 continue
             place = ROOT / node.module.replace(".", "/")
-            source = trees.get(place.with_suffix(".py"), trees.get(place / "__init__.py"))
+            files = (place.with_suffix(".py"), place / "__init__.py")
+            source = next((file for file in files if file in known), None)
             for alias in node.names if source is not None else ():
                 module = place / alias.name
                 if alias.name not in names_in(source) and not (
@@ -248,10 +254,10 @@ def test_every_name_that_is_imported_is_there() -> None:
 
 
 @cache
-def names_in(tree: ast.Module) -> set[str]:
+def names_in(path: Path) -> set[str]:
     """What a module defines, imports or sets, wherever in it."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             found.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -291,12 +297,12 @@ def test_packages_use_nothing_of_the_folders_that_use_them() -> None:
         where = path.relative_to(ROOT)
         found = modules & {module for module, _ in imports_of(path)}
         assert not found, f"{where} imports {', '.join(sorted(found))}"
-        tree = tree_of(path)
-        if any(imports_by_name(node) for node in ast.walk(tree)):
-            documented = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        nodes = nodes_of(path)
+        if any(imports_by_name(node) for node in nodes):
+            documented = {node.value for node in nodes if isinstance(node, ast.Expr)}
             words = {
                 word
-                for node in ast.walk(tree)
+                for node in nodes
                 if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in documented
                 for word in re.findall(r"\w+", node.value)
             }
@@ -343,10 +349,10 @@ def test_nothing_that_is_read_is_unpickled_or_evaluated() -> None:
         where = path.relative_to(ROOT)
         unpicklers = UNPICKLERS & {module for module, _ in imports_of(path)}
         assert not unpicklers, f"{where} imports {', '.join(unpicklers)}"
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if not isinstance(node, ast.Call):
                 continue
-            place, called = f"{where}:{node.lineno}", ast.unparse(node.func)
+            place, called = f"{where}:{node.lineno}", dotted(node.func)
             assert called not in NEVER, f"{place} calls {called}"
             told = {word.arg: getattr(word.value, "value", None) for word in node.keywords}
             if called in SAFE_LOADERS:
@@ -355,6 +361,13 @@ def test_nothing_that_is_read_is_unpickled_or_evaluated() -> None:
             if called == "yaml.load":
                 assert ast.unparse(node.args[1]) == "Loader", f"{place}: only our own loader"
             assert told.get("shell") is not True, f"{place}: a shell"
+
+
+def dotted(node: ast.AST) -> str:
+    """A name, with what it is an attribute of; empty for anything else."""
+    if isinstance(node, ast.Attribute):
+        return f"{of}.{node.attr}" if (of := dotted(node.value)) else ""
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def test_generated_pages_are_fresh() -> None:
