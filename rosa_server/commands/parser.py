@@ -106,7 +106,9 @@ def _modules(command: str) -> list[Any]:
     """
     if command == "--version":
         return []
-    if command in MODULES:  # other packages are not asked: reading what each of them offers takes a tenth of a second
+    if (
+        command in MODULES
+    ):  # other packages are not asked: reading what each of them offers takes a tenth of a second
         return [importlib.import_module(MODULES[command])]
     known: dict[str, Callable[[], Any]] = {
         name: partial(importlib.import_module, module) for name, module in MODULES.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from rosa_sim.chaos.plan import Plan
 from rosa_sim.chaos.robot_watch import Broken
 from rosa_sim.chaos.world import ChaosWorld
+from rosa_sim.garbage import searched_seldom
 
 if TYPE_CHECKING:
     from rosa_sim.chaos.nodes_world import NodesWorld
@@ -33,14 +33,13 @@ class Verdict:
     counts: dict[str, int] = field(default_factory=dict)
 
 
+@searched_seldom()
 def run(plan: Plan) -> Verdict:
     """Play a plan with both watches on."""
     logging.getLogger("rosa.link").setLevel(logging.CRITICAL)  # a lost gateway is no news here
     begun_s = time.perf_counter()
     rule, words, at_s = "", "", 0.0
-    gc.collect()  # the world before: its parts know each other, and left alone worlds of hours would stay (0.4 GB/min)
     world = ChaosWorld(plan) if plan.nodes == 1 else _of_nodes(plan)
-    gc.freeze()
     try:
         world.play()
     except Broken as broken:
@@ -48,8 +47,6 @@ def run(plan: Plan) -> Verdict:
     except Exception as error:  # an assertion of the code under test is a broken promise as well
         rule, at_s = f"raised {type(error).__name__}", world.now_s
         words = f"{at_s:.6f} s: {rule}: {error}"
-    finally:
-        gc.unfreeze()
     hours = plan.robots * world.now_s / 3600
     wall_s = time.perf_counter() - begun_s
     return Verdict(plan, rule, words, at_s, hours, world.events, wall_s, dict(world.counts))

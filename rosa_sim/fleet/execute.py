@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +14,7 @@ from rosa_sim.fleet.measure import Meter, Outcome
 from rosa_sim.fleet.scenario import TOGETHER, Joined, Scenario
 from rosa_sim.fleet.simulation import Joining, Simulation, tasks_of
 from rosa_sim.fleet.systems import System
+from rosa_sim.garbage import searched_seldom
 
 SLOWEST_HZ = 0.1  # a random start is not spread over a longer round than this rate's
 Progress = Callable[[float, float], None]
@@ -37,6 +37,7 @@ def joinings(factory: Factory, system: System, start: str, seed: int) -> list[Jo
     return found
 
 
+@searched_seldom()
 def execute(
     scenario: Scenario,
     factory: Factory,
@@ -66,18 +67,10 @@ def execute(
         if lost.back_s is not None:
             simulation.at(lost.at_s + lost.back_s, partial(simulation.return_server, server))
     step_s = max(1.0, end_s / 50)
-    gc.collect()
-    gc.freeze()  # the fleet lives as long as the run, and makes hardly any garbage that has to be searched for
-    threshold = gc.get_threshold()
-    gc.set_threshold(100_000, *threshold[1:])
-    try:
-        while simulation.now_s < end_s:
-            simulation.run(min(end_s, simulation.now_s + step_s))
-            if progress is not None:
-                progress(simulation.now_s, end_s)
-    finally:
-        gc.set_threshold(*threshold)
-        gc.unfreeze()
+    while simulation.now_s < end_s:
+        simulation.run(min(end_s, simulation.now_s + step_s))
+        if progress is not None:
+            progress(simulation.now_s, end_s)
     utilisation = {name: gpu.busy_s / meter.seconds for name, gpu in sorted(simulation.gpus.items())}
     served = sum(robot.link.ready for robot in simulation.robots.values())
     return meter.outcome(utilisation, served, simulation.events, time.perf_counter() - begun_s)

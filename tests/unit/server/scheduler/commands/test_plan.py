@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 import signal
+import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,7 +25,18 @@ FIGURE_3 = str(CONFIGS / "factory.yaml")
 
 
 def rosa(*words: str) -> int:
-    return run(words)
+    """As the command; what was asked before is said again without a search."""
+    status, out, err = said(words)
+    sys.stdout.write(out)
+    sys.stderr.write(err)
+    return status
+
+
+@cache
+def said(words: tuple[str, ...]) -> tuple[int, str, str]:
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        status = run(words)
+    return status, out.getvalue(), err.getvalue()
 
 
 @pytest.mark.slow
