@@ -37,15 +37,17 @@ def write(
     notes: Sequence[str],
     options: str = "",
     how: str = SIMULATED,
+    command: str = "",
     **more: Any,
 ) -> None:
     """Write `path`, a JSON file named after its benchmark.
 
-    `options`: of the command line. `how`: how the machine was used. `more`: other keys of the file.
+    `options`: of the command line. `how`: how the machine was used. `command`: where the benchmark has another name.
+    `more`: other keys of the file.
     """
     result = {
         "name": path.stem,
-        "command": f"{command_of(path.stem)} {options}".rstrip(),
+        "command": f"{command or command_of(path.stem)} {options}".rstrip(),
         "machine": f"{platform.machine()}, {os.cpu_count()} shared cores{how}",
         "date": datetime.now(UTC).date().isoformat(),
         "aims": list(aims),

@@ -55,11 +55,8 @@ PLAIN = (
     "night.py",
     "plan.py",
     "run.py",
-    # Several gateways: they extend the cores, and are played with the plain sources.
-    "node.py",
     "nodes_plan.py",
-    "nodes_world.py",
-    "roaming.py",
+    "traced.py",
 )
 KEPT = 2  # builds: one may still be running
 BUILD = """

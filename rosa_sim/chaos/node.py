@@ -14,7 +14,6 @@ from rosa_server.plan.peering import Forward, ToPeer
 from rosa_server.plan.placement import Placement, Replica, replica_name
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.forwarding.guests import connection_of
-from rosa_server.serving.core.forwarding.invariants import Asked
 from rosa_server.serving.core.forwarding.node import ANSWER_GRACE_S, BORROWED, NodeCore
 from rosa_server.serving.core.queueing.actions import Action, Dispatch, Kill, Tell
 from rosa_server.serving.core.sessions.homes import Grant, SlotTokens
@@ -30,21 +29,11 @@ from rosa_server.simulator.servers import (
 from rosa_server.simulator.workers import SimulatedWorker
 from rosa_sim.chaos.plan import Fault
 from rosa_sim.chaos.server_watch import ServerWatch
+from rosa_sim.chaos.traced import Traced
 
 FORGETS_AFTER_S = 30.0
 MAX_NOTED = 20_000
 STARTS_AGAIN_S = 3.0  # a worker that the gateway ended is warm again
-
-
-@dataclass(frozen=True)
-class Traced(Output):
-    """An output that says which worker has made it, when, and for whom."""
-
-    node: str = ""
-    replica: str = ""
-    started: int = 0
-    epoch: int = 0
-    asked: Asked = ("", "", 0)
 
 
 @dataclass(frozen=True)

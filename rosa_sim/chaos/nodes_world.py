@@ -22,7 +22,7 @@ from rosa_server.serving.core.queueing.actions import Action, Reply
 from rosa_server.serving.core.sessions.homes import Grant, SlotTokens
 from rosa_server.simulator.network import Network
 from rosa_server.simulator.servers import Serving
-from rosa_sim.chaos.node import ChaosNode, Traced, clock_of
+from rosa_sim.chaos.node import ChaosNode, clock_of
 from rosa_sim.chaos.plan import Fault, Plan
 from rosa_sim.chaos.rescheduling import another
 from rosa_sim.chaos.roaming import RoamingLink
@@ -31,6 +31,7 @@ from rosa_sim.chaos.robot_watch import Broken
 from rosa_sim.chaos.robots import FaultyRobots
 from rosa_sim.chaos.server_watch import raise_first
 from rosa_sim.chaos.servers import serving_of
+from rosa_sim.chaos.traced import Traced
 from rosa_sim.fleet.robot import Habits
 from rosa_sim.fleet.simulation import Joining
 
@@ -74,6 +75,7 @@ class NodesWorld(FaultyRobots):
         self._token_of: dict[str, str] = {}  # what each robot keeps in its file
         self.nodes: dict[str, ChaosNode] = {}
         self._hops: Counter[str] = Counter()
+        self._sides: dict[str, dict[int, str]] = {}  # robot -> a cut that is -> the node on whose side it is
         self._ends_of: dict[bytes, tuple[Any, str]] = {}  # connection -> seat, node
         habits = Habits(plan.control_period_s, plan.camera_period_s)
         network = Network(latency_ms=0.5, jitter_ms=plan.jitter_ms)
@@ -254,7 +256,7 @@ class NodesWorld(FaultyRobots):
     def join(self, joining: Joining) -> None:
         super().join(joining)
         seat: Any = next(s for s in self._seats.values() if s.robot.name == joining.name)
-        seat.sides = {}  # a cut that is -> the node on whose side it is
+        self._sides[joining.name] = {}
         self._connect(seat)
 
     def _connect(self, seat: Any) -> bytes:
@@ -274,7 +276,8 @@ class NodesWorld(FaultyRobots):
         """A node that is cut off with its robots keeps those that it had, and no others reach it."""
         return not any(
             fault.amount >= 0.5
-            and self._hits_node(fault, node) != self._hits_node(fault, seat.sides.get(id(fault), node))
+            and self._hits_node(fault, node)
+            != self._hits_node(fault, self._sides[seat.robot.name].get(id(fault), node))
             for fault in self._active("node_cut")
         )
 
@@ -376,7 +379,7 @@ class NodesWorld(FaultyRobots):
     def _cut_off(self, fault: Fault) -> None:
         """The link between two groups of nodes ends; each robot stays on the side of the gateway that it has now."""
         for seat in self._live():
-            seat.sides[id(fault)] = seat.link.endpoint
+            self._sides[seat.robot.name][id(fault)] = seat.link.endpoint
 
     def _adopt(self, placement: Placement, spread_s: float) -> None:
         """The operator hands out another schedule; each node has it a little later than the one before."""

@@ -32,6 +32,8 @@ RuleBroken = tuple[str, str]  # one of the rules, and what happened, in words
 def of_core(core: ServingCore, queue_limit: int) -> Iterator[RuleBroken]:
     """Everything that is wrong with what `core` holds now. `queue_limit`: requests that may wait for one model."""
     for name, queue in core.queues.items():
+        if not len(queue):
+            continue
         if len(queue) > queue_limit:
             yield BOUNDED_QUEUES, f"{len(queue)} wait for {name}; limit {queue_limit}"
         waiting = set()
