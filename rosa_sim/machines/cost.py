@@ -60,7 +60,7 @@ def _fleet(nodes: Nodes, cluster: str) -> Row:
             "beside_mb": memory_mb([child.pid for child in server.children(recursive=True)]),
         }
         if cluster == "ray":  # its actor and its worker
-            row["part_on_the_other_mb"] = memory_mb(nodes.pids(nodes.two)) - other_mb
+            row["part_on_the_other_mb"] = round(memory_mb(nodes.pids(nodes.two)) - other_mb, 1)
         told.stop()
     return row
 
