@@ -12,8 +12,10 @@ from pathlib import Path
 from rosa_contract.config.strict import Reader, read_yaml
 from rosa_contract.endpoint import endpoint_problem
 from rosa_contract.setting import setting
-from rosa_contract.wire.bounds import MAX_GATEWAYS, MAX_NAME_CHARS
+from rosa_contract.wire.bounds import MAX_GATEWAYS
 from rosa_contract.wording import nearest, shown
+
+MAX_NODE_CHARS = 32  # of a node's name: it is a part of other names
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,8 @@ def _check(reader: Reader, found: NodesFile) -> None:
         if name.startswith(".") or not all(c.isalnum() or c in "-_." for c in name):
             words = f"expected letters, digits, '-', '_' and '.', got {shown(name)}"
             reader.fail(where, words, "out_of_range")
-        if len(name) > MAX_NAME_CHARS:
-            reader.fail(where, f"expected at most {MAX_NAME_CHARS} characters", "too_large")
+        if len(name) > MAX_NODE_CHARS:
+            reader.fail(where, f"expected at most {MAX_NODE_CHARS} characters", "too_large")
         for key, endpoint in (("robots", node.robots), ("gateways", node.gateways)):
             problem = endpoint_problem(endpoint, binds=False)
             if not problem and not endpoint.startswith("tcp://"):

@@ -16,6 +16,7 @@ from math import inf
 
 from rosa_contract.config.factory import Factory
 from rosa_contract.wire import messages as m
+from rosa_contract.wire.bounds import MAX_TEXT_CHARS
 from rosa_server.plan.admission import AdmissionControl, NoAdmission
 from rosa_server.plan.nodes import AT_ONCE, NodePlan, seen_from
 from rosa_server.plan.peering import Beat, Forward, ForwardCancel, Forwarded, ToPeer
@@ -232,7 +233,7 @@ class NodeCore(ServingCore):
         if reply is None:
             return Forwarded(*names, not_taken)
         ran = (reply.inference_ms, reply.batch_size, reply.output)
-        return Forwarded(*names, "", reply.cause, reply.reason, *ran)
+        return Forwarded(*names, "", reply.cause, reply.reason[:MAX_TEXT_CHARS], *ran)
 
     # -- calls that are forwarded --------------------------------------------------------------------------------------
 
@@ -243,6 +244,9 @@ class NodeCore(ServingCore):
         number = session.number if session is not None else 0
         task = session.task if session is not None else guest.asked.task if guest is not None else ""
         ends_s = call.deadline_s + ANSWER_GRACE_S
+        about = call.observation  # of a guest it has its name already
+        if about and guest is None:
+            about = f"{self.nodes.here}/{self.life}/{about}"
         self._away[given.batch_id] = _Away(
             given.worker_id, node, call.ticket, number, call.request_id, ends_s
         )
@@ -260,7 +264,7 @@ class NodeCore(ServingCore):
             max(0.0, call.deadline_s - call.dispatched_s) * 1000,
             (call.network_s + self.peers[node].rtt_s) * 1000,
             call.over_rate,
-            f"{self.nodes.here}/{self.life}/{call.observation}" if call.observation else "",
+            about,
             call.frames,
         )
 

@@ -49,6 +49,7 @@ def test_a_nodes_file_is_read(tmp_path: Path) -> None:
         ({"a": A, "b": {**B, "gateways": "tcp://*:5580"}}, "nodes.b.gateways", "out_of_range"),
         ({"a": A, "b": {**B, "gateways": "tcp://10.0.0.2:0"}}, "nodes.b.gateways", "out_of_range"),
         ({"a": A, "b": {**B, "gateways": "ipc:///tmp/b"}}, "nodes.b.gateways", "out_of_range"),
+        ({"a": A, "b" * 33: B}, f"nodes.{'b' * 33}", "too_large"),
         ({"a": A, "../b": B}, "nodes.../b", "out_of_range"),
         ({"a": A, "b": {**B, "server": []}}, "nodes.b.server", "unknown_key"),
         ({"a": A, "b": {"robots": B["robots"]}}, "nodes.b.gateways", "missing"),

@@ -6,14 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
+from rosa_contract.wire.bounds import MAX_TEXT_CHARS
 from rosa_server.plan.admission import NoAdmission
+from rosa_server.plan.peer_codec import decode_peer, encode_peer
 from rosa_server.plan.peering import Beat, Forward, ForwardCancel, Forwarded
 from rosa_server.serving.core.forwarding.guests import connection_of
 from rosa_server.serving.core.forwarding.peer import ABSENT, HERE, OTHER_EPOCH
 from tests.unit.server.serving.core.forwarding.pair import GATEWAYS, Node, Pair
 from tests.unit.server.serving.core.planned import PLACEMENT
-from tests.unit.server.serving.core.stage import Stage
+from tests.unit.server.serving.core.stage import Stage, request
 
 GPU1, GPU2 = "gpu1/0.1", "gpu2/0.1"
 
@@ -103,6 +106,33 @@ def test_what_was_answered_is_remembered_without_its_pictures() -> None:
     pair.b.finish(pair.now_s, GPU1)
     pair.settle()
     assert not guest.asked.frames and len(pair.b.core.guests) == 1
+
+
+def test_what_a_call_is_about_has_one_name_however_often_it_is_handed_on() -> None:
+    pair = welcomed(Pair())
+    frames = codec.encode(request(7, "system1", 5000.0, observation=5))
+    pair.a.core.on_request(pair.now_s, b"s0", codec.read_header(frames), frames)
+    pair.settle()
+    (first,) = pair.said(Forward)
+    (batch,) = pair.b.held[GPU1]
+    on = batch._replace(
+        worker_id=next(one.worker_id for one in pair.b.core.pool if "spare/policy" in one.worker_id)
+    )
+    second = pair.b.core._forward("a", on)
+    assert first.observation == second.observation and first.observation.startswith("a/a1/")
+
+
+def test_a_reason_without_end_is_cut_before_it_is_told_to_another_gateway() -> None:
+    pair = welcomed(Pair())
+    pair.ask(pair.a, "s0", 7)
+    batch = pair.b.held[GPU1].pop(0)
+    (ticket,) = [call.ticket for call in batch.calls]
+    error = ("model_error", "x" * (MAX_TEXT_CHARS + 1))
+    pair.b.core.on_executed(pair.now_s, GPU1, m.Executed(batch.batch_id, [ticket], 1.0, [error], [b""]))
+    pair.settle()
+    (answer,) = pair.said(Forwarded)
+    assert decode_peer(encode_peer(answer)) == answer
+    assert ended(pair.a) == [("s0", 7, "model_error")]
 
 
 def test_a_slot_that_cannot_be_written_down_is_not_given_out() -> None:
