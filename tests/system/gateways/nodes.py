@@ -30,9 +30,7 @@ class TwoNodes:
         self.servers: dict[str, Server] = {}
         for name in "ab":
             (folder / name).mkdir()
-            told = ["--schedule", str(folder / "a" / "plan.json"), "--profiles", str(profiles)]
-            told += ["--nodes", str(self.nodes_file), "--node", name]
-            self.servers[name] = Server(folder / name, factory=QUICK, arguments=told)
+            self.servers[name] = Server(folder / name, factory=QUICK, arguments=self.arguments(name))
         self.a, self.b = self.servers["a"], self.servers["b"]
         self.plan = rosa_plan(self.a.config, "--standby", "1", "--profiles", str(profiles))
         names = [one["id"] for one in self.plan["servers"]]
@@ -50,6 +48,26 @@ class TwoNodes:
         }
         content = {"keys": str(folder / "keys"), "state": str(folder / "state"), "nodes": nodes}
         self.nodes_file.write_text(json.dumps(content))  # JSON is YAML
+
+    def arguments(self, name: str) -> list[str]:
+        """Of `rosa serve` for this node."""
+        told = [
+            "--schedule",
+            str(self.folder / "a" / "plan.json"),
+            "--profiles",
+            str(self.folder / "profiles"),
+        ]
+        return [*told, "--nodes", str(self.nodes_file), "--node", name]
+
+    def with_keys(self, name: str, *robots: str) -> Server:
+        """Another server for this node, which lets nobody in but these robots and the other gateway."""
+        folder = self.folder / f"{name}_with_keys"
+        folder.mkdir()
+        make_keys(self.folder / "keys", *robots)
+        told = [*self.arguments(name), "--keys", str(self.folder / "keys")]
+        server = Server(folder, factory=QUICK, arguments=told)
+        server.port = self.servers[name].port
+        return server
 
     def kill(self) -> None:
         for server in self.servers.values():

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 import zmq
+from zmq.utils import z85
 
 from rosa_contract.clock import MonotonicClock
-from rosa_contract.keyfile import KeyFileError
+from rosa_contract.keyfile import KeyFileError, read_keys
 from rosa_contract.wire import codec
 from rosa_server.plan.peer_codec import encode_peer
 from rosa_server.plan.peering import Beat, Forward, ForwardCancel, Forwarded, PeerHello, ToPeer
-from rosa_server.serving.base.peer_keys import PeerKeys
+from rosa_server.serving.base.peer_keys import PEER_DOMAIN, PeerKeys
 from rosa_server.serving.base.watched_link import WatchedLink
 from rosa_server.serving.edge import peer_links
-from rosa_server.serving.edge.access import ZAP_ENDPOINT, AccessError, admit, make_keys
+from rosa_server.serving.edge.access import ZAP_DOMAIN, ZAP_ENDPOINT, AccessError, KeyRing, admit, make_keys
 from rosa_server.serving.edge.peer_links import PeerLinks
 from rosa_sim.ports import free_ports
 from tests.unit.server.serving.core.stage import request
@@ -287,3 +288,19 @@ def test_keys_are_made_once_and_their_names_are_those_of_files(tmp_path: Path) -
     (tmp_path / "keys" / "slots.key_secret").chmod(0o644)
     with pytest.raises(KeyFileError, match="others may read"):
         PeerKeys(tmp_path / "keys", "b", ["a"])
+
+
+def test_a_key_opens_the_door_that_it_was_made_for_and_no_other(tmp_path: Path) -> None:
+    make_keys(tmp_path, "r1", nodes=("a", "b"))
+    ring, peers = KeyRing(tmp_path), PeerKeys(tmp_path, "a", ["b"])
+
+    def let_in(domain: bytes, file: str) -> bool:
+        key = z85.decode(read_keys(tmp_path / file)["public"])
+        asked = [b"1.0", b"1", domain, b"127.0.0.1", b"", b"CURVE", key]
+        return admit(asked, ring, None, peers)[2] == b"200"
+
+    assert let_in(ZAP_DOMAIN, "robots/r1.key") and let_in(PEER_DOMAIN, "gateways/b.key")
+    assert not let_in(PEER_DOMAIN, "robots/r1.key") and not let_in(ZAP_DOMAIN, "gateways/b.key")
+    assert not let_in(PEER_DOMAIN, "gateways/a.key") and not let_in(PEER_DOMAIN, "server.key")
+    plain = [b"1.0", b"1", PEER_DOMAIN, b"127.0.0.1", b"", b"NULL"]
+    assert admit(plain, None, None, peers)[2] == admit(plain, None, None, None)[2] == b"400"
