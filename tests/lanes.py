@@ -5,7 +5,8 @@ one process, in its order, with its fixtures. The lanes:
 
 - *robots*: simulated robots that move, with the deadlines of real ones. On a small machine one file at a time.
 - *servers*: servers, single nodes, and robots that replay a picture: what they wait for comes within seconds. On a
-  small machine one file at a time, beside the robots, and two when no robots are left.
+  small machine one file at a time, beside the robots, two when no robots are left, and three when nothing is left to
+  compute either.
 - *beside*: what only computes, at low priority: it takes what the others leave.
 - *no nodes*: files that look at the shared memory of all ROS nodes of the machine. They come when robots and servers
   are done, beside what computes.
@@ -212,6 +213,8 @@ class Lanes:
                     index = work.queue.popleft()
                     work.sent.append(index)
                     node.send_runtest_some([index])
+                elif self._helps_later(node):
+                    break
                 else:
                     node.shutdown()
 
@@ -236,6 +239,8 @@ class Lanes:
             lanes = [Lane.ROBOTS, Lane.SERVERS, Lane.BESIDE]
         elif role is Lane.SERVERS and (Lane.ROBOTS not in self._left() or Lane.BESIDE not in self._roles):
             lanes = [Lane.SERVERS, Lane.BESIDE]
+        elif role is Lane.BESIDE and self._robots_are_done():
+            lanes = [Lane.BESIDE, Lane.SERVERS]
         else:
             lanes = [role]
         if node is self._first(Lane.ROBOTS):
@@ -258,6 +263,14 @@ class Lanes:
         """The lanes of what was sent, and of the rest of files that were begun."""
         works = [work for other, work in self._work.items() if other is not besides]
         return {lane_of(self.collection[index]) for work in works for index in (*work.queue, *work.sent)}
+
+    def _robots_are_done(self) -> bool:
+        return Lane.ROBOTS not in self._left() | self._at_work(besides=None)
+
+    def _helps_later(self, node: Node) -> bool:
+        """It has nothing left to compute, and will take servers when no robot can be disturbed any more."""
+        waits = self._work[node].role is Lane.BESIDE and self._first(Lane.ROBOTS) is not None
+        return waits and not self._robots_are_done() and Lane.SERVERS in self._left()
 
     def _nodes_are_done(self, node: Node) -> bool:
         """No robot and no server is left, here or at work elsewhere; what is to run alone has not begun either."""

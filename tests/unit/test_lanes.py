@@ -101,12 +101,14 @@ def test_files_keep_to_their_lanes_and_nothing_else_runs_beside_what_runs_alone(
         if role is not Lane.ROBOTS:
             assert not lanes & {Lane.ROBOTS, Lane.NO_NODES}
         if role is Lane.BESIDE:
-            assert lanes <= {Lane.BESIDE}
+            assert lanes <= {Lane.BESIDE, Lane.SERVERS}
         ranks = [lane_of(test) is Lane.ALONE for test, _ in tests]
         assert ranks == sorted(ranks), "and it comes last"
         for test, others in tests:
             if lane_of(test) is Lane.ALONE:
                 assert {lane_of(other) for other in others} <= {Lane.ALONE} and len(others) <= 1
+            if lane_of(test) is Lane.SERVERS and role is Lane.BESIDE:
+                assert Lane.ROBOTS not in {lane_of(other) for other in others}
             if lane_of(test) is Lane.NO_NODES:
                 assert {lane_of(other) for other in others} <= {Lane.BESIDE}
             if lane_of(test) is Lane.ROBOTS and role is Lane.ROBOTS and count in (2, 3):
@@ -139,6 +141,19 @@ def test_the_process_of_the_servers_computes_only_when_no_robot_is_left_to_begin
             files = [lanes.collection[one] for work in lanes._files.values() for one in work]
             robots_left = Lane.ROBOTS in {lane_of(test) for test in files}
     assert helped
+
+
+def test_who_has_computed_everything_helps_with_the_servers_when_the_robots_are_done() -> None:
+    processes = [Process(number) for number in range(3)]
+    more = [
+        f"tests/system/{name}/test_{name}.py::{test}"
+        for name in ("run", "doctor", "keys", "managed", "recorder", "schedule")
+        for test in "abcdef"
+    ]
+    done = run(begun(processes, [*ROBOTS, *more, *BESIDE]), processes)
+    helped = [others for test, others in done[2] if lane_of(test) is Lane.SERVERS]
+    assert helped
+    assert not any(lane_of(other) is Lane.ROBOTS for others in helped for other in others)
 
 
 def test_what_must_meet_no_node_does_not_wait_for_what_computes() -> None:
