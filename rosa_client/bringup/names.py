@@ -56,7 +56,7 @@ def _taken(name: str, holder: str) -> str:
     domain = os.environ.get("ROS_DOMAIN_ID") or "0"
     return (
         f"namespace {name!r} is taken on ROS domain {domain} by {holder};"
-        " give this robot another namespace, or end the other one"
+        " give this robot another namespace or another ROS_DOMAIN_ID, or end the other one"
     )
 
 

@@ -12,6 +12,7 @@ from rosa_server.commands.live.running import add_server, running
 from rosa_server.serving.watching.hub import ABOUT, ROBOTS, STATE
 
 LOOK_S = 3.0
+NOBODY = "no robot is connected"
 TITLES = (
     "robot",
     "task",
@@ -47,7 +48,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(listed, indent=1))
     else:
-        print("\n".join([table(listed), *at_work(news)]))
+        print("\n".join([table(listed) if listed else NOBODY, *at_work(news)]))
     return 0
 
 

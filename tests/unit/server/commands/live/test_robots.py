@@ -45,7 +45,7 @@ def test_the_table_has_a_line_for_each_and_says_nothing_that_is_not_known() -> N
     assert title.split()[:2] == ["robot", "task"]
     assert asks.split() == ["arm1", "pick", "pick/0", "system1", "gpu0", "-", "-", "-", "30%", "0.1"]
     assert rests.split() == ["arm2", "pick", "pick/1", "-", "-", "-", "-", "-", "-", "2.0"]
-    assert len(table([]).splitlines()) == 1
+    assert len(table([]).splitlines()) == 1  # `rosa robots` says instead that nobody is there
 
 
 def test_what_is_at_work_and_what_is_kept_away_has_a_line_each() -> None:
