@@ -11,30 +11,31 @@ from zmq.utils.monitor import parse_monitor_message
 from rosa_server.serving.base.worker_keys import WorkerKeyPair
 
 BEAT_MS = 50  # between two heartbeats
-SILENT_MS = 200  # without any byte: the gateway lets others run the worker's calls
-# The same after a beat: the connection ends. libzmq counts what its own thread has read, so a process that gets no
-# processor time takes all its peers for silent; a new connection takes longer than most such pauses. A gateway asks the
-# kernel who is silent, where that can say.
+SILENT_MS = 200  # without any byte: the other side is not there
+# The same after a beat: the connection of a worker ends. libzmq counts what its own thread has read, so a process that
+# gets no processor time takes all its peers for silent; a new connection takes longer than most such pauses. A gateway
+# asks the kernel which worker is silent, where that can say.
 ENDS_MS = 2000 if sys.platform == "linux" else SILENT_MS
 RECONNECT_MS, MAX_RECONNECT_MS = 50, 1000
 CONNECT_MS = 1000  # of one try: the kernel would wait longer each time while a link is cut
 UP, DOWN = int(zmq.EVENT_HANDSHAKE_SUCCEEDED), int(zmq.EVENT_DISCONNECTED)
 
 
-def keep_beating(socket: zmq.Socket[bytes]) -> None:
-    """Send heartbeats on every connection of a socket that is not connected or bound yet."""
+def keep_beating(socket: zmq.Socket[bytes], ends_ms: int = SILENT_MS) -> None:
+    """Send heartbeats on every connection of a socket that is not connected or bound yet. `ends_ms`: without any byte
+    after one a connection ends."""
     socket.setsockopt(zmq.HEARTBEAT_IVL, BEAT_MS)
-    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, ENDS_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, ends_ms)
 
 
 class WatchedLink:
     """Of a DEALER socket that is not connected yet."""
 
-    def __init__(self, socket: zmq.Socket[bytes], keys: WorkerKeyPair) -> None:
+    def __init__(self, socket: zmq.Socket[bytes], keys: WorkerKeyPair, ends_ms: int = SILENT_MS) -> None:
         self._socket = socket
         socket.curve_publickey, socket.curve_secretkey = keys.public.encode(), keys.secret.encode()
         socket.curve_serverkey = keys.server.encode()
-        keep_beating(socket)
+        keep_beating(socket, ends_ms)
         socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
         socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         socket.setsockopt(zmq.RECONNECT_IVL_MAX, MAX_RECONNECT_MS)

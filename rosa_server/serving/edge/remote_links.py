@@ -16,7 +16,7 @@ import zmq
 from rosa_contract.errors import CodecError
 from rosa_contract.wire import codec
 from rosa_server.serving.base import log
-from rosa_server.serving.base.watched_link import SILENT_MS, keep_beating
+from rosa_server.serving.base.watched_link import ENDS_MS, SILENT_MS, keep_beating
 from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.core.guard.limits import Limits
 from rosa_server.serving.edge.doorman import LOOK_EVERY_S, Doorman
@@ -66,7 +66,7 @@ class RemoteLinks(WorkerLinks):
 
     def listen(self, endpoint: str) -> None:
         self._keys.protect(self.socket)
-        keep_beating(self.socket)
+        keep_beating(self.socket, ENDS_MS)
         self.socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
         self.socket.setsockopt(zmq.MAXMSGSIZE, self._max_bytes)
         self._doorman.open(self._context, self.socket, keys=True)

@@ -23,7 +23,7 @@ from rosa_server.models.backend import capabilities_of
 from rosa_server.models.checksums import verify
 from rosa_server.serving.base import log
 from rosa_server.serving.base.malloc import keep_freed_memory
-from rosa_server.serving.base.watched_link import WatchedLink
+from rosa_server.serving.base.watched_link import ENDS_MS, WatchedLink
 from rosa_server.serving.base.worker_spec import (
     FAILED_TO_START,
     MISCONFIGURED,
@@ -103,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             socket.setsockopt(zmq.IDENTITY, spec.worker_id.encode())
             link = None
         else:
-            link = WatchedLink(socket, spec.keys)
+            link = WatchedLink(socket, spec.keys, ENDS_MS)
         socket.connect(spec.endpoint)
         at_once = capabilities_of(backend).at_once
         worker = (

@@ -112,7 +112,7 @@ class Bench:
         """A worker's socket, in the hand of the test. `endpoint`: of something between."""
         made = self.context.socket(zmq.DEALER)
         made.linger = 0
-        link = WatchedLink(made, pair)
+        link = WatchedLink(made, pair, ENDS_MS)
         self._sockets += [(made, link)]
         made.connect(endpoint or self.gateway.workers_endpoint)
         return made, link
