@@ -164,8 +164,8 @@ def _run_seed(seed: int, draw: Callable[[int], Plan]) -> Verdict:
 
 
 def _report(verdict: Verdict, folder: Path, say: Callable[[str], None]) -> None:
-    seed = verdict.plan.seed
-    say(f"seed {seed} BROKEN: {verdict.words}\n  again: python -m rosa_sim.chaos replay {seed}")
+    seed, nodes = verdict.plan.seed, "--nodes " if verdict.plan.nodes > 1 else ""
+    say(f"seed {seed} BROKEN: {verdict.words}\n  again: python -m rosa_sim.chaos {nodes}replay {seed}")
     small = shrink(verdict, lambda line: say(f"  smaller: {line}"))
     path = folder / f"minimal-{seed}.json"
     small.plan.save(path, rule=small.rule, words=small.words)
