@@ -15,8 +15,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 import psutil
 
 from benchmarks import RESULTS, ROOT, command_of
+from benchmarks.processes import ended
 from benchmarks.transport.transport import machine
 from benchmarks.trees import tree_of
 from rosa_sim.ports import free_port
@@ -96,22 +96,15 @@ class Side:
         return found
 
 
-@contextmanager
 def running(
     command: list[str], env: dict[str, str], cwd: Path, stdout: int
-) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        command, env=env, cwd=cwd, stdin=subprocess.PIPE, stdout=stdout, stderr=subprocess.DEVNULL, text=True
+) -> AbstractContextManager[subprocess.Popen[str]]:
+    quiet = subprocess.DEVNULL
+    return ended(
+        subprocess.Popen(
+            command, env=env, cwd=cwd, stdin=subprocess.PIPE, stdout=stdout, stderr=quiet, text=True
+        )
     )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 Turns = dict[str, list[tuple[list[float], dict[str, float]]]]  # tree -> what each of its turns gave

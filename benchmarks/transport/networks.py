@@ -26,6 +26,7 @@ import yaml
 
 from benchmarks import RESULTS
 from benchmarks.conclude import conclude
+from benchmarks.processes import ended
 from rosa_sim.faults.link import LinkFault
 from rosa_sim.machines.camera_robots import CAMERAS, QUALITY, SIZE, photographs
 from rosa_sim.namespaces import Machine, denied, two_machines
@@ -90,15 +91,8 @@ def factory(machine: Machine) -> dict[str, Any]:
 def running(machine: Machine, log: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("wb") as out:
         process = subprocess.Popen(machine.command(sys.executable, "-m", *words), stdout=out, stderr=out)
-    try:
+    with ended(process):
         yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
