@@ -9,10 +9,11 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from rosa_contract.wire.messages import OK, HealthReport
 from rosa_server.serving.core.queueing.actions import Reply
+from rosa_server.serving.edge.tallies import Spreads, Tallies
 
 MAX_READERS = 8  # of the metrics page at once
 READ_S = 2.0  # for a request of it
@@ -37,23 +38,15 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         own = self.registry
-        self._requests = Counter("rosa_requests", "Ended requests", ["component", "status"], registry=own)
-        self._latency = Histogram(
-            "rosa_server_latency_seconds",
-            "Arrival to answer",
-            ["component"],
-            buckets=LATENCY_BUCKETS_S,
-            registry=own,
+        self._requests = Tallies("rosa_requests", "Ended requests", ["component", "status"])
+        self._latency = Spreads(
+            "rosa_server_latency_seconds", "Arrival to answer", "component", LATENCY_BUCKETS_S
         )
-        self._queued = Histogram(
-            "rosa_queue_seconds", "Arrival to worker", ["component"], buckets=LATENCY_BUCKETS_S, registry=own
-        )
-        self._inference = Histogram(
-            "rosa_inference_seconds", "Batch run time", ["model"], buckets=LATENCY_BUCKETS_S, registry=own
-        )
-        self._batch = Histogram(
-            "rosa_batch_size", "Requests per batch", ["model"], buckets=BATCH_BUCKETS, registry=own
-        )
+        self._queued = Spreads("rosa_queue_seconds", "Arrival to worker", "component", LATENCY_BUCKETS_S)
+        self._inference = Spreads("rosa_inference_seconds", "Batch run time", "model", LATENCY_BUCKETS_S)
+        self._batch = Spreads("rosa_batch_size", "Requests per batch", "model", BATCH_BUCKETS)
+        for each in (self._requests, self._latency, self._queued, self._inference, self._batch):
+            own.register(each)
         # A replica is a server of the schedule; without a schedule, a model.
         self._replicas: set[str] = set()
         self._workers = Gauge("rosa_workers", "Warm workers", ["replica"], registry=own)
@@ -109,7 +102,6 @@ class Metrics:
             registry=own,
         )
         self._refused_before: dict[tuple[str, str], int] = {}
-        self._bound: dict[tuple[str, ...], Counter | Histogram] = {}
         self._report = HealthReport(False, {}, {}, [])
 
     def answered(self, answer: Reply) -> None:
@@ -118,14 +110,14 @@ class Metrics:
         component = (
             call.component if call.model else "unknown"
         )  # robots must not be able to make up label values
-        self._requests_of(component, answer.status).inc()
+        self._requests.inc((component, answer.status))
         if answer.status == OK:
-            self._histogram(self._latency, component).observe(answer.ended_s - call.arrived_s)
-            self._histogram(self._queued, component).observe(call.dispatched_s - call.arrived_s)
+            self._latency.observe(component, answer.ended_s - call.arrived_s)
+            self._queued.observe(component, call.dispatched_s - call.arrived_s)
 
     def batch_done(self, model: str, size: int, inference_ms: float) -> None:
-        self._histogram(self._inference, model).observe(inference_ms / 1000)
-        self._histogram(self._batch, model).observe(size)
+        self._inference.observe(model, inference_ms / 1000)
+        self._batch.observe(model, size)
 
     def refused(self, cause: str) -> None:
         self._refused.labels(cause).inc()
@@ -209,21 +201,6 @@ class Metrics:
             "robots": list(report.robots),
         }
         return (200 if report.ready else 503), json.dumps(body).encode()
-
-    def _requests_of(self, component: str, status: str) -> Counter:
-        found = self._bound.get((component, status))
-        if found is None:
-            found = self._bound[component, status] = self._requests.labels(component, status)
-        assert isinstance(found, Counter)
-        return found
-
-    def _histogram(self, histogram: Histogram, label: str) -> Histogram:
-        key = (histogram._name, label, "")
-        found = self._bound.get(key)
-        if found is None:
-            found = self._bound[key] = histogram.labels(label)
-        assert isinstance(found, Histogram)
-        return found
 
 
 class BoundedServer(ThreadingHTTPServer):

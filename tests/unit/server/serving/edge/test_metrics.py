@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
 from rosa_contract.wire.messages import HealthReport
-from rosa_server.serving.edge.metrics import Metrics
+from rosa_server.serving.edge.metrics import LATENCY_BUCKETS_S, Metrics
+from rosa_server.serving.edge.tallies import Spreads, Tallies
 from tests.unit.server.serving.core.stage import Stage
 
 
@@ -66,3 +67,30 @@ def test_what_robots_make_up_makes_one_series() -> None:
     text = generate_latest(metrics.registry).decode()
     assert "made_up" not in text
     assert 'rosa_requests_total{component="unknown",status="invalid"} 50.0' in text
+
+
+def test_a_histogram_is_shown_as_prometheus_clients_own_shows_it() -> None:
+    theirs, ours = CollectorRegistry(), CollectorRegistry()
+    plain = Histogram("seconds", "Times", ["model"], buckets=LATENCY_BUCKETS_S, registry=theirs)
+    spreads = Spreads("seconds", "Times", "model", LATENCY_BUCKETS_S)
+    ours.register(spreads)
+    for model, value in (("a", 0.0), ("b", 0.001), ("a", 0.00100001), ("a", 0.5), ("a", 10.0), ("b", 11.0)):
+        plain.labels(model).observe(value)
+        spreads.observe(model, value)
+    expected = [line for line in generate_latest(theirs).decode().splitlines() if "_created" not in line]
+    assert generate_latest(ours).decode().splitlines() == expected
+
+
+def test_a_counter_counts_each_pair_of_labels() -> None:
+    registry, tallies = CollectorRegistry(), Tallies("calls", "Calls", ["component", "status"])
+    registry.register(tallies)
+    assert generate_latest(registry).decode().splitlines() == [
+        "# HELP calls_total Calls",
+        "# TYPE calls_total counter",
+    ]
+    for labels in (("system1", "ok"), ("system1", "ok"), ("system1", "failed")):
+        tallies.inc(labels)
+    assert generate_latest(registry).decode().splitlines()[2:] == [
+        'calls_total{component="system1",status="ok"} 2.0',
+        'calls_total{component="system1",status="failed"} 1.0',
+    ]
