@@ -45,6 +45,7 @@ from rosa_server.serving.watching.post import WatchPost
 DRAIN_S = 5.0  # accepted requests get this long after SIGTERM
 STOP_S = 5.0  # and then the workers this long
 FRONTENDS_STOP_S = 3.0
+LOOK_EVERY_S = 0.01  # at what no robot waits for: each look costs a request as much as its header
 Plan = tuple[Placement, AdmissionControl]
 
 
@@ -162,12 +163,17 @@ class HeadlessServer:
         announced = False
         replicas = {replica.id: replica.model for replica in self.core.router.placement.replicas.values()}
         log.event("server_started", robots=self.gateway.robots_endpoint, replicas=replicas)
+        next_s = 0.0
         while not self._stop:
             self.gateway.step()
-            self._lengths.step(self._clock.now_s())
-            self._frontends.step(self._clock.now_s())
+            now_s = self._clock.now_s()
+            if now_s < next_s:
+                continue
+            next_s = now_s + LOOK_EVERY_S
+            self._lengths.step(now_s)
+            self._frontends.step(now_s)
             orders, self._post.orders = self._post.orders, []
-            self._operations.step(self._clock.now_s(), orders, self.gateway.ended_workers())
+            self._operations.step(now_s, orders, self.gateway.ended_workers())
             if self._cluster.misconfigured and not announced:
                 raise ServeError("worker_misconfigured", self._cluster.misconfigured)
             if self._frontends.misconfigured and not announced:

@@ -100,9 +100,11 @@ class ServingCore:
 
     def actions(self) -> list[Action]:
         """What has to be sent since the last call, in order."""
-        self._do()
+        decided = self._dispatcher.actions()
+        if not self._out:
+            return decided
         out, self._out = self._out, []
-        return out
+        return out + decided
 
     def _do(self, *actions: Action) -> None:
         self._send(actions)

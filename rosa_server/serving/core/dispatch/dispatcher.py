@@ -163,8 +163,10 @@ class Dispatcher:
                 self._copied(worker, batch)
             for connection, component in permits:
                 self._out.append(Say(connection, m.Permit(component)))
-        due_s = [self._feed_shadow(now_s, shadow) for shadow in self.shadows.values()]
-        return min([self._agenda.next_s(), *due_s])
+        due_s = math.inf
+        for shadow in self.shadows.values():
+            due_s = min(due_s, self._feed_shadow(now_s, shadow))
+        return min(due_s, self._agenda.next_s())
 
     def _copied(self, worker: WorkerState, batch: Batch) -> None:
         for shadow in self.shadows.values():
