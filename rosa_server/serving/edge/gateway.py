@@ -16,6 +16,7 @@ from rosa_contract.wire import messages as m
 from rosa_contract.wire.status import open_alert, reported_audits
 from rosa_server.serving.base import log
 from rosa_server.serving.base.malloc import Peaks
+from rosa_server.serving.base.readiness import EVENTS, POLLIN, Readiness
 from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.guard.limits import Bucket, Limits
@@ -31,7 +32,7 @@ from rosa_server.serving.edge.metrics import Metrics
 from rosa_server.serving.edge.peer_desk import PeerDesk
 from rosa_server.serving.edge.remote_links import RemoteLinks
 from rosa_server.serving.edge.robots_socket import RobotsSocket
-from rosa_server.serving.edge.worker_links import BURST, POLLIN, WorkerLinks
+from rosa_server.serving.edge.worker_links import BURST, WorkerLinks
 from rosa_server.serving.watching.post import WatchPost
 
 CLUSTER_EVERY_S = 0.05  # how often the gateway looks for workers that have ended
@@ -83,7 +84,7 @@ class Gateway:
         self._notes = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
         self._strangers: deque[Message] = deque()  # what was read of those who are not welcomed
         self._peaks = Peaks()
-        self._poller = zmq.Poller()
+        self._readiness = Readiness()
         self._doorman = Doorman(limits or Limits(), core.on_gone, metrics.cut_off)
         self._zap = context.socket(zmq.REP)
         self._zap.setsockopt(zmq.LINGER, 0)
@@ -93,9 +94,9 @@ class Gateway:
         self._ready: dict[str, m.WorkerReady] = {}  # what each worker has announced
         self._ended: deque[tuple[str, str]] = deque(maxlen=MAX_WAITING)
         self._workers = (
-            WorkerLinks(context, self._poller, cluster)
+            WorkerLinks(context, self._readiness, cluster)
             if worker_keys is None
-            else RemoteLinks(context, self._poller, cluster, worker_keys, self._max_bytes, metrics.cut_off)
+            else RemoteLinks(context, self._readiness, cluster, worker_keys, self._max_bytes, metrics.cut_off)
         )
         self._intake = Intake(self._robots, self._doorman)
         try:
@@ -105,15 +106,15 @@ class Gateway:
             self._answers.bind(robots_endpoint)
             self._workers.listen(workers_endpoint)
             if peers is not None:
-                peers.open(self._poller)
+                peers.open(self._readiness)
         except zmq.ZMQError:
             self.close()
             raise
-        self._poller.register(self._robots, zmq.POLLIN)
+        self._robots_fd = self._readiness.register(self._robots, asked_always=False)
         if keys is not None or worker_keys is not None or peers is not None:
-            self._poller.register(self._zap, zmq.POLLIN)
+            self._readiness.register(self._zap)
         if keys is not None:
-            self._poller.register(self._doorman.monitor, zmq.POLLIN)
+            self._readiness.register(self._doorman.monitor)
 
     @property
     def robots_endpoint(self) -> str:
@@ -139,7 +140,7 @@ class Gateway:
         elif len(self._doorman.connections):
             longest_s = min(longest_s, LOOK_EVERY_S)
         wait_s = min(longest_s, max(0.0, next_s - self._clock.now_s()))
-        for socket, _ in self._poller.poll(math.ceil(wait_s * 1000)):
+        for socket in self._readiness.wait(math.ceil(wait_s * 1000)):
             if socket is self._robots:
                 self._read_robots()
             elif socket is self._workers.socket:
@@ -222,7 +223,8 @@ class Gateway:
                 else:
                     self._metrics.refused("overloaded")
                     self._intake.handled(now_s, message, 0.0, 0.0)
-            if not int(self._robots.getsockopt(zmq.EVENTS)) & POLLIN:
+            if not int(self._robots.getsockopt(EVENTS)) & POLLIN:
+                self._readiness.empty(self._robots_fd)
                 return
 
     def _hear_strangers(self) -> None:
@@ -255,6 +257,9 @@ class Gateway:
             if frames is None:
                 return
             self._take_from_worker(self._clock.now_s(), worker_id, frames)
+            worker = self._core.pool.get(worker_id)
+            if worker is not None and not worker.batches:
+                return  # it has nothing left to answer; asking it in vain takes as long as reading its answer
 
     def _from_robot(self, now_s: float, frames: Sequence[zmq.Frame], count: int, size: int) -> float:
         """Returns how bad the message was, see `Connections.heard`."""
@@ -470,6 +475,7 @@ class Gateway:
         now_s = self._clock.now_s()
         if not self._doorman.answers(now_s, connection, sum(map(len, frames))):
             return
+        self._readiness.used(self._robots_fd)
         if not self._answers.send(connection, frames):
             self._doorman.overflows(now_s, connection)
 

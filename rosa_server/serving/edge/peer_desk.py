@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import zmq
-
 from rosa_contract.errors import CodecError
 from rosa_contract.wire import codec
 from rosa_server.plan.peering import Beat, Forward, Forwarded, ToPeer
 from rosa_server.serving.base.peer_keys import PeerKeys
+from rosa_server.serving.base.readiness import Readiness
 from rosa_server.serving.core.forwarding.node import NodeCore
 from rosa_server.serving.core.queueing.actions import Tell
 from rosa_server.serving.core.sessions.check import misfit, request_fields
@@ -25,10 +24,10 @@ class PeerDesk:
         """Those of the gateways that may connect."""
         return self._links.keys
 
-    def open(self, poller: zmq.Poller) -> None:
+    def open(self, readiness: Readiness) -> None:
         """Raises `zmq.ZMQError` where it cannot listen."""
         self._links.listen()
-        self._links.register(poller)
+        self._links.register(readiness)
 
     def close(self) -> None:
         self._links.close()

@@ -21,6 +21,7 @@ from rosa_server.plan.peer_codec import MAX_PEER_FRAMES, MAX_PEER_HEADER_BYTES, 
 from rosa_server.plan.peering import Forward, PeerHello, ToPeer
 from rosa_server.serving.base import log
 from rosa_server.serving.base.peer_keys import PeerKeys
+from rosa_server.serving.base.readiness import Readiness
 from rosa_server.serving.base.watched_link import WatchedLink, keep_beating
 from rosa_server.serving.edge.doorman import Doorman
 from rosa_server.serving.edge.remote_links import worker_limits
@@ -113,12 +114,12 @@ class PeerLinks:
         socket.connect(endpoint)
         return _Line(socket, watched)
 
-    def register(self, poller: zmq.Poller) -> None:
+    def register(self, readiness: Readiness) -> None:
         """Where something may come that `look` or `received` has to do with."""
-        poller.register(self._listens, zmq.POLLIN)
-        poller.register(self._doorman.monitor, zmq.POLLIN)
+        readiness.register(self._listens)
+        readiness.register(self._doorman.monitor)
         for line in self._lines.values():
-            poller.register(line.watched.monitor, zmq.POLLIN)
+            readiness.register(line.watched.monitor)
 
     def close(self) -> None:
         self._doorman.close()

@@ -16,12 +16,13 @@ import zmq
 from rosa_contract.errors import CodecError
 from rosa_contract.wire import codec
 from rosa_server.serving.base import log
+from rosa_server.serving.base.readiness import EVENTS, POLLIN, Readiness
 from rosa_server.serving.base.watched_link import ENDS_MS, SILENT_MS, keep_beating
 from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.core.guard.limits import Limits
 from rosa_server.serving.edge.doorman import LOOK_EVERY_S, Doorman
 from rosa_server.serving.edge.robots_socket import HANDSHAKE_MS
-from rosa_server.serving.edge.worker_links import BURST, NOBLOCK, POLLIN, Message, SharesMemory, WorkerLinks
+from rosa_server.serving.edge.worker_links import BURST, NOBLOCK, Message, SharesMemory, WorkerLinks
 
 MAX_STRANGERS = 64
 # A worker that was cut off announces itself again when its batch has ended. Who never ends the handshake goes earlier.
@@ -47,14 +48,14 @@ class RemoteLinks(WorkerLinks):
     def __init__(
         self,
         context: zmq.Context[zmq.Socket[bytes]],
-        poller: zmq.Poller,
+        readiness: Readiness,
         memory: SharesMemory,
         keys: WorkerKeys,
         max_message_bytes: int,
         count: Callable[[str], None],
     ) -> None:
         """`count`: told the cause with which a connection is cut off."""
-        super().__init__(context, poller, memory)
+        super().__init__(context, readiness, memory)
         self._context, self._keys, self._max_bytes = context, keys, max_message_bytes
         self._doorman = Doorman(worker_limits(), self._gone, count)
         self._known: set[bytes] = set()  # connections that have spoken with a valid key, by libzmq's names
@@ -71,7 +72,7 @@ class RemoteLinks(WorkerLinks):
         self.socket.setsockopt(zmq.MAXMSGSIZE, self._max_bytes)
         self._doorman.open(self._context, self.socket, keys=True)
         super().listen(endpoint)
-        self._poller.register(self._doorman.monitor, zmq.POLLIN)
+        self._readiness.register(self._doorman.monitor)
 
     def close(self) -> None:
         self._doorman.close()
@@ -114,7 +115,7 @@ class RemoteLinks(WorkerLinks):
                     self._doorman.trust(connection)
                 if self._belongs(name, connection, frames[1:]):
                     yield name, frames[1:]
-            if not int(self.socket.getsockopt(zmq.EVENTS)) & POLLIN:
+            if not int(self.socket.getsockopt(EVENTS)) & POLLIN:
                 return
 
     def _belongs(self, worker_id: str, connection: bytes, frames: Sequence[codec.Frame]) -> bool:
@@ -133,6 +134,7 @@ class RemoteLinks(WorkerLinks):
         """What is for a worker whose link has ended is lost: its calls go elsewhere."""
         connection = self._connections.get(worker_id)
         if connection is not None:
+            self._readiness.used(self._fd)
             self.socket.send_multipart([connection, *frames], copy=False)
 
     def _gone(self, now_s: float, connection: bytes) -> None:

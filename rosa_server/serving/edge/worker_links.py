@@ -8,10 +8,11 @@ from typing import Protocol
 import zmq
 
 from rosa_contract.wire import codec
+from rosa_server.serving.base.readiness import EVENTS, POLLIN, Readiness
 from rosa_server.serving.base.shared_memory import ShmWriter
 from rosa_server.serving.core.workers.worker_state import CREDITS
 
-NOBLOCK, POLLIN = int(zmq.NOBLOCK), int(zmq.POLLIN)  # pyzmq's enums are slow to combine
+NOBLOCK = int(zmq.NOBLOCK)  # pyzmq's enums are slow to combine
 BURST = 32  # messages read from one socket before the next one's turn
 Message = tuple[str, Sequence[codec.Frame]]  # worker id, frames
 
@@ -25,11 +26,11 @@ class WorkerLinks:
     """The gateway's end of every worker's link."""
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], poller: zmq.Poller, memory: SharesMemory
+        self, context: zmq.Context[zmq.Socket[bytes]], readiness: Readiness, memory: SharesMemory
     ) -> None:
-        """`poller` is told which sockets and descriptors to wait for."""
+        """`readiness` is told which sockets and descriptors to wait for."""
         self.socket = context.socket(zmq.ROUTER)
-        self._poller, self._memory = poller, memory
+        self._readiness, self._memory = readiness, memory
         self._shm: dict[str, ShmWriter] = {}  # by worker id
         self._ids: dict[int, str] = {}  # by descriptor
 
@@ -39,7 +40,7 @@ class WorkerLinks:
         self.socket.setsockopt(zmq.RCVHWM, 0)
         self.socket.setsockopt(zmq.LINGER, 500)
         self.socket.bind(endpoint)
-        self._poller.register(self.socket, zmq.POLLIN)
+        self._fd = self._readiness.register(self.socket, asked_always=False)
 
     def close(self) -> None:
         self.socket.close()
@@ -53,6 +54,7 @@ class WorkerLinks:
             self.send_over_socket(worker_id, frames)
 
     def send_over_socket(self, worker_id: str, frames: Sequence[codec.Frame]) -> None:
+        self._readiness.used(self._fd)
         self.socket.send_multipart([worker_id.encode(), *frames], copy=False)
 
     @property
@@ -78,7 +80,7 @@ class WorkerLinks:
         for _ in range(BURST):
             frames = self.socket.recv_multipart(NOBLOCK, copy=False)
             yield frames[0].bytes.decode(errors="replace"), frames[1:]
-            if not int(self.socket.getsockopt(zmq.EVENTS)) & POLLIN:
+            if not int(self.socket.getsockopt(EVENTS)) & POLLIN:
                 return
 
     def owner(self, fd: int) -> str:
@@ -98,11 +100,11 @@ class WorkerLinks:
         if shm is not None:
             fd = shm.socket.fileno()
             self._shm[worker_id], self._ids[fd] = shm, worker_id
-            self._poller.register(fd, zmq.POLLIN)
+            self._readiness.register(fd)
 
     def close_shared(self, worker_id: str) -> None:
         shm = self._shm.pop(worker_id, None)
         if shm is not None:
             fd = shm.socket.fileno()
             del self._ids[fd]
-            self._poller.unregister(fd)
+            self._readiness.unregister(fd)

@@ -17,6 +17,7 @@ from rosa_contract.wire import codec
 from rosa_server.plan.peer_codec import encode_peer
 from rosa_server.plan.peering import Beat, Forward, ForwardCancel, Forwarded, PeerHello, ToPeer
 from rosa_server.serving.base.peer_keys import PEER_DOMAIN, PeerKeys
+from rosa_server.serving.base.readiness import Readiness
 from rosa_server.serving.base.watched_link import WatchedLink
 from rosa_server.serving.edge import peer_links
 from rosa_server.serving.edge.access import ZAP_DOMAIN, ZAP_ENDPOINT, AccessError, KeyRing, admit, make_keys
@@ -47,14 +48,14 @@ class End:
         self.cut: list[str] = []
         self.links = PeerLinks(self.context, hello, world.endpoints, self.keys, MAX_BYTES, self.cut.append)
         self.links.listen()
-        self.poller = zmq.Poller()
-        self.poller.register(self.zap, zmq.POLLIN)
-        self.links.register(self.poller)
+        self.readiness = Readiness()
+        self.readiness.register(self.zap)
+        self.links.register(self.readiness)
         self.heard: list[tuple[str, ToPeer]] = []
         self.ended: list[str] = []
 
     def step(self) -> None:
-        for socket, _ in self.poller.poll(2):
+        for socket in self.readiness.wait(2):
             if socket is self.zap:
                 self.zap.send_multipart(admit(self.zap.recv_multipart(), None, None, self.keys))
         now_s = MonotonicClock().now_s()
