@@ -55,7 +55,6 @@ SLOW = {
     "scheduler": "20 minutes",
     "soak": "6 minutes, or as long as HOURS says",
     "path": "5 minutes",
-    "gateway_cost": "2 minutes",
     "pictures": "10 s",
     "pipelined_decode": "6 minutes",
     "token_policy": "5 minutes",
