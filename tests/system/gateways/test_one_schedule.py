@@ -209,7 +209,7 @@ def test_an_answer_of_an_old_epoch_and_a_second_one_count_for_nothing(planned: T
         assert welcome[0].gateways == (server.endpoint, planned.b.endpoint)
 
         def answers_until(epoch: int, done: Any) -> None:
-            """Answer each call in this epoch, again and again: where a link ends, on a busy machine, the call comes anew."""
+            """Answer each call in this epoch, again and again: on a busy machine a link may end, and it comes anew."""
 
             def step() -> bool:
                 for asked in other.asked[-1:]:
