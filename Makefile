@@ -11,6 +11,7 @@ RAY_VENV ?= .venv-ray
 SERVE_VENV ?= .venv-serve
 JUDGES_VENV ?= .venv-judges
 VIEW_VENV ?= .venv-view
+VLLM_VENV ?= .venv-vllm
 LEROBOT ?= lerobot
 LEROBOT_BASE ?= $(PYTHON)
 LEROBOT_VENV ?= .venv-$(LEROBOT)
@@ -38,7 +39,7 @@ SECONDS ?= 30
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup setup-demo demo test test-unit check test-franka test-judges test-view test-lerobot test-env test-jax test-pythons test-ray cluster prove format train train-act evaluate bench results faults fuzz hostile chaos soak colcon docs site wheels sbom clean clean-all
+.PHONY: help setup setup-demo demo test test-unit check test-franka test-judges test-view test-lerobot test-env test-jax test-vllm test-pythons test-ray cluster prove format train train-act evaluate bench results faults fuzz hostile chaos soak colcon docs site wheels sbom clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -105,6 +106,11 @@ test-env: setup  ## models in Python environments of their own, with every Pytho
 test-jax: setup  ## backend `jax_policy` in an environment of its own: the shipped policy in JAX against PyTorch (a minute; installs JAX)
 	@$(WITH)python -m rosa_server.cli env jax --folder $(JAX_VENV)
 	@export ROSA_JAX_PYTHON=$(abspath $(JAX_VENV))/bin/python; $(WITH)python -m pytest --confcutdir tests/jax -p no:cacheprovider tests/jax $(ARGS)
+
+test-vllm: setup  ## backend `vllm` with vLLM itself on a CPU, in an environment of its own (minutes, installs 3 GB): a small random Idefics3
+	@$(WITH)python -m rosa_server.cli env worker --folder $(VLLM_VENV)
+	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/vllm-test.txt
+	@export ROSA_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python; $(WITH)python -m pytest --confcutdir tests/vllm -p no:cacheprovider tests/vllm $(ARGS)
 
 test-pythons:  ## server, scheduler, client and dashboard on each of Python 3.11 to 3.13 that is here (minutes each, installs packages); ARGS="--only 3.12"
 	@"$(PYTHON)" scripts/pythons.py $(ARGS)
@@ -187,4 +193,4 @@ clean:  ## remove caches and build folders; keep the virtual environment and rec
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 clean-all: clean  ## clean, and the virtual environments too
-	rm -rf $(VENV) $(FRANKA_VENV) $(JAX_VENV) $(RAY_VENV) $(SERVE_VENV) $(JUDGES_VENV) $(VIEW_VENV) $(LEROBOT_VENV) .venv-lerobot .venv-lerobot06 $(SITE_VENV) .venv-pythons
+	rm -rf $(VENV) $(FRANKA_VENV) $(JAX_VENV) $(RAY_VENV) $(SERVE_VENV) $(JUDGES_VENV) $(VIEW_VENV) $(VLLM_VENV) $(LEROBOT_VENV) .venv-lerobot .venv-lerobot06 $(SITE_VENV) .venv-pythons

@@ -23,6 +23,7 @@ collect_ignore = [
     "view",
     "lerobot",
     "ray",
+    "vllm",
 ]  # they need environments of their own: `make test-env`, `make test-franka` and so on
 # No example is to be found within a time: how fast the machine is, no test says.
 settings.register_profile("rosa", parent=settings(), deadline=None)

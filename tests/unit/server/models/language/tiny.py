@@ -75,7 +75,8 @@ def qwen(folder: Path) -> Path:
     return folder
 
 
-def idefics(folder: Path) -> Path:
+def idefics(folder: Path, **text: Any) -> Path:
+    """`text`: of its language model, other than `TEXT`."""
     from transformers import (
         Idefics3Config,
         Idefics3ForConditionalGeneration,
@@ -93,7 +94,13 @@ def idefics(folder: Path) -> Path:
     )
     vision = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = Idefics3Config(
-        text_config={**TEXT, "model_type": "llama", "vocab_size": len(tokenizer), "eos_token_id": 2},
+        text_config={
+            **TEXT,
+            "model_type": "llama",
+            "vocab_size": len(tokenizer),
+            "eos_token_id": 2,
+            **text,
+        },
         vision_config={**vision, "image_size": 28, "patch_size": 7},
         scale_factor=2,
         image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
