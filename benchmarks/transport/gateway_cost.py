@@ -6,7 +6,8 @@
 CPU time, in ns, from the kernel's account of each thread, so that what other programs run beside it is left out but for
 the caches that they spoil. A row is the lower quartile of many short turns. A second server says how much of the
 thread that decides goes where: its methods are timed (`parts`), each without those that it calls. That is time on the
-wall: who wakes another thread on a busy core waits for it. `--against` has the server of another commit take turns with this one.
+wall: who wakes another thread on a busy core waits for it. `--against` has the server of another commit take turns with
+this one.
 """
 
 from __future__ import annotations
