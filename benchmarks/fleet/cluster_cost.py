@@ -1,7 +1,7 @@
 """What several machines cost: a call handed on between gateways, 10,000 robots on 125 nodes of which one is lost every
 minute, a new schedule for the rest, and a real fleet with Ray beside the same one without.
 
-    python -m benchmarks.fleet.cluster_cost [--part hop|fleet|plan|ray ...] [--minutes 2]
+    python -m benchmarks.fleet.cluster_cost [--part hop|fleet|plan|ray ...] [--minutes 2] [--gateways 125]
 
 Parts that are not named keep the rows of the last run. `ray` needs Ray and network namespaces (`make cluster` has made
 .venv-ray); the others run anywhere. Writes benchmarks/results/cluster_cost.json and cluster_cost.png.
@@ -227,6 +227,12 @@ def aims_of(rows: Sequence[Row]) -> list[Row]:
         )
     fleet = next((row for row in rows if row["part"] == "fleet"), None)
     if fleet:
+        aim(
+            f"simulated with {ROBOTS:,} robots on {GPUS:,} GPUs and {GATEWAYS} gateways",
+            f"{fleet['robots']:,} robots, {fleet['gpus']:,} GPUs, {fleet['gateways']} gateways,"
+            f" {fleet['nodes_lost']} nodes lost",
+            fleet["gateways"] >= GATEWAYS,
+        )
         share = fleet["at_the_end_hz"] / fleet["before_hz"]
         floor = 1 - fleet["nodes_lost"] / fleet["gateways"] - 0.01
         aim(
@@ -305,14 +311,19 @@ def main() -> int:
     )
     parser.add_argument("--part", action="append", choices=PARTS, default=[], help="default: all but `ray`")
     parser.add_argument("--minutes", type=float, default=2.0, help="simulated, a node is lost in each")
+    parser.add_argument(
+        "--gateways", type=int, default=GATEWAYS, help="simulated; robots and GPUs of each stay the same"
+    )
     arguments = parser.parse_args()
+    share = arguments.gateways / GATEWAYS
+    size = (round(ROBOTS * share), round(GPUS * share), arguments.gateways)
     wanted = arguments.part or [part for part in PARTS if part != "ray"]
     rows: list[Row] = []
     for part in wanted:
         load = round(os.getloadavg()[0], 1)
         made = {
             "hop": hops,
-            "fleet": lambda: [{"what": "a node lost every minute", **fleet_row(arguments.minutes)}],
+            "fleet": lambda: [{"what": "a node lost every minute", **fleet_row(arguments.minutes, *size)}],
             "plan": plan_rows,
             "ray": ray_rows,
         }[part]()
@@ -337,8 +348,8 @@ def kept() -> list[Row]:
 def save(rows: Sequence[Row]) -> None:
     """Result file and plot."""
     notes = [
-        f"Simulated: P4, {ROBOTS:,} robots on {GPUS:,} GPUs, 8 to a node, each node with a gateway and a schedule of"
-        " its own. A lost node takes its gateway along; its robots greet the others after"
+        f"Simulated: P4, {ROBOTS // GATEWAYS} robots and {GPUS // GATEWAYS} GPUs to a node, each with a gateway and a"
+        " schedule of its own. A lost node takes its gateway along; its robots greet the others after"
         f" {MOVES_S:g} s and are admitted beside their robots. Forwarding between gateways is not simulated here.",
         "`cores` count the serving core's decisions, without sockets and codec (the benchmark `path` has those).",
         "`hop`: decisions alone, of both gateways together for a forwarded call. `load`: of the machine, when the part"
