@@ -22,6 +22,7 @@ from rosa_server.plan.placement import Placement
 from rosa_server.scheduler.placement.schedule import load_schedule
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.running.handover import hand_over
+from rosa_server.serving.base.readiness import Readiness
 from rosa_server.serving.edge.access import ZAP_ENDPOINT, admit
 from rosa_server.serving.edge.peer_links import PeerLinks
 from rosa_server.serving.joining import FIRST_EPOCH, SharedSchedule, join
@@ -145,9 +146,9 @@ class Impostor:
         hello = PeerHello("b", "b1", joined.schedule)
         self.links = PeerLinks(self._context, hello, joined.endpoints, joined.keys, 1 << 20, lambda _: None)
         self.links.listen()
-        self._poller = zmq.Poller()
-        self._poller.register(self._zap, zmq.POLLIN)
-        self.links.register(self._poller)
+        self._readiness = Readiness()
+        self._readiness.register(self._zap)
+        self.links.register(self._readiness)
         self._number = 0
         self.asked: list[Forward] = []
         here = [
@@ -156,7 +157,7 @@ class Impostor:
         self.warm = [m.WorkerReady(f"{one.id}/0.1", one.model, 4, epoch=FIRST_EPOCH) for one in here]
 
     def step(self) -> None:
-        for socket, _ in self._poller.poll(20):
+        for socket in self._readiness.wait(20):
             if socket is self._zap:
                 self._zap.send_multipart(admit(self._zap.recv_multipart(), None, None, self.joined.keys))
         now_s = self._clock.now_s()
