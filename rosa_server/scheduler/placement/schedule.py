@@ -29,6 +29,7 @@ CAUSES = {
     "no_servers_suffice": "no number of servers was found that suffices",
     "lower_rates_fit": "the highest min_action_rate_hz that fit these servers",
     "fewer_robots_fit": "how many robots of each task these servers serve",
+    "longer_slos_fit": "the SLOs that bind, and how long they would have to be for these servers",
     "no_rates_fit": "these servers do not suffice at any action rate",
     "none_serves": "a lower bound proves that no schedule and no way to serve robots would do",
     "not_proved": "no schedule was found, but no lower bound says that there is none",

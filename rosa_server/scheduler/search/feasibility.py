@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from rosa_server.scheduler.placement.obligations import provision_obligations
 from rosa_server.scheduler.placement.pool import Pool, place_goals
 from rosa_server.scheduler.placement.servers import PlacedServer, latencies_ms, loop_rate_hz
-from rosa_server.scheduler.problem import StreamClass
+from rosa_server.scheduler.problem import Problem, StreamClass
+from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.search.homogeneous import place_class
 from rosa_server.scheduler.search.relaxation import relax
 from rosa_server.scheduler.search.rounding import FRONTIER_UP_TO, round_to_servers
 
 CORRECTIONS = 6
+
+
+def is_served(catalog: Catalog, problem: Problem, servers: int) -> bool:
+    """Whether so many active servers keep every SLO of `problem` at its minimum rates."""
+    obligations = provision_obligations(catalog, problem)
+    pool = Pool(catalog, problem, servers - len(obligations or ()))
+    if obligations is None or pool.servers < len(pool.kinds):
+        return False
+    return place_at_rates(pool, problem.min_rates_hz) is not None
 
 
 def place_at_rates(pool: Pool, rates_hz: Mapping[str, float]) -> list[PlacedServer] | None:

@@ -1,28 +1,28 @@
-"""Why a factory does not fit its servers: what binds, how many servers would suffice, and what these servers reach."""
+"""Why a factory does not fit its servers: what binds, how many servers would suffice, and what these servers reach:
+lower rates, fewer robots, longer SLOs."""
 
 from __future__ import annotations
 
 from math import inf
 
-from rosa_server.scheduler.placement.obligations import provision_obligations
 from rosa_server.scheduler.placement.packing import Packer
-from rosa_server.scheduler.placement.pool import Pool
 from rosa_server.scheduler.placement.schedule import Refusal
 from rosa_server.scheduler.placement.servers import demands_of, fastest_rate_hz, kinds_of
 from rosa_server.scheduler.problem import Problem, TaskClass
 from rosa_server.scheduler.profiles.catalog import Catalog
-from rosa_server.scheduler.search.feasibility import place_at_rates
+from rosa_server.scheduler.search.feasibility import is_served
 from rosa_server.scheduler.search.impossible import impossible
+from rosa_server.scheduler.search.longer_slos import longer_slos
 from rosa_server.scheduler.search.min_servers import Needed, reachable_rates, servers_for
 
 
 def refusals(catalog: Catalog, problem: Problem) -> tuple[Refusal, ...]:
     """Why `problem` does not fit at its minimum rates; the first is the conclusion."""
+    standby = catalog.options.standby
+    active = problem.servers - standby
     never = impossible(catalog, problem)
     if never:
         return tuple(never)
-    standby = catalog.options.standby
-    active = problem.servers - standby
     rates = problem.min_rates_hz
     packers = [
         Packer(catalog, kind, demands_of(problem, kind, rates))
@@ -41,8 +41,8 @@ def refusals(catalog: Catalog, problem: Problem) -> tuple[Refusal, ...]:
     if demanding and (enough is None or enough.servers > busy):
         tightest = max(demanding, key=lambda cls: cls.min_rate_hz / fastest_rate_hz(catalog, cls))
         found.append(_rounds_too_long(catalog, tightest, int(busy)))
-    fewer = _fewer_robots(catalog, problem, active)
-    return (*found, fewer) if fewer is not None else tuple(found)
+    longer, fewer = longer_slos(catalog, problem, active), _fewer_robots(catalog, problem, active)
+    return (*found, *(offer for offer in (longer, fewer) if offer is not None))
 
 
 def _conclusion(problem: Problem, enough: Needed | None, standby: int) -> Refusal:
@@ -76,18 +76,11 @@ def _reachable(catalog: Catalog, problem: Problem, active: int, demanding: list[
 def _fewer_robots(catalog: Catalog, problem: Problem, active: int) -> Refusal | None:
     """The largest part of the fleet, in the same proportions, that these servers carry; None where it is nobody."""
 
-    def served(robots: int) -> bool:
-        part = problem.scaled_to(robots)
-        obligations = provision_obligations(catalog, part)
-        pool = Pool(catalog, part, active - len(obligations or ()))
-        if obligations is None or pool.servers < len(pool.kinds):
-            return False
-        return place_at_rates(pool, part.min_rates_hz) is not None
-
     low, high = 0, problem.robots  # that are served, and that are not
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if served(middle) else (low, middle)
+        served = is_served(catalog, problem.scaled_to(middle), active)
+        low, high = (middle, high) if served else (low, middle)
     if low == 0:
         return None
     counts = ", ".join(f"{cls.robots} {cls.name}" for cls in problem.scaled_to(low).classes)

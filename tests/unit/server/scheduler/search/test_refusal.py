@@ -73,6 +73,45 @@ def test_the_robots_that_are_offered_instead_are_served(problem: Problem) -> Non
     )
 
 
+def with_slos(problem: Problem, slos_ms: dict[tuple[str, float], float]) -> Problem:
+    """With these SLOs by component and what it was."""
+    classes = tuple(
+        replace(
+            cls,
+            needs=tuple(
+                replace(need, slo_ms=slos_ms.get((need.component, need.slo_ms), need.slo_ms))
+                for need in cls.needs
+            ),
+        )
+        for cls in problem.classes
+    )
+    return replace(problem, classes=classes)
+
+
+def longer_slos_of(problem: Problem) -> dict[tuple[str, float], float]:
+    """What a refusal offers: component and SLO -> the longer one."""
+    (offer,) = [refusal.reason for refusal in refused(problem) if refusal.cause == "longer_slos_fit"]
+    found = re.findall(r"(\w+) ([\d.]+) instead of ([\d.]+) ms", offer)
+    return {(component, float(now)): float(longer) for component, longer, now in found}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slo_ms", [60.0, 100.0])
+def test_the_longer_slos_that_are_offered_are_enough(slo_ms: float) -> None:
+    kit = task("kit", 48, "1sm")
+    tight = (replace(need, slo_ms=slo_ms) if need.component == "safety" else need for need in kit.needs)
+    problem = pool(4, replace(kit, needs=tuple(tight)), task("pick", 8, "1m"))
+    offered = longer_slos_of(problem)
+    assert list(offered) == [("safety", slo_ms)], "nothing else has to change"
+    assert solve(with_slos(problem, offered), LIBRARY).feasible
+    shorter = {key: 0.95 * longer_ms for key, longer_ms in offered.items()}
+    assert not solve(with_slos(problem, shorter), LIBRARY).feasible, "there is no less to be had"
+
+
+def test_where_slos_do_not_bind_no_longer_ones_are_offered() -> None:
+    assert "longer_slos_fit" not in causes(WAITING)
+
+
 @REFUSED
 def test_the_words_are_of_a_factory(problem: Problem) -> None:
     text = "; ".join(refusal.reason for refusal in refused(problem))
@@ -81,7 +120,8 @@ def test_the_words_are_of_a_factory(problem: Problem) -> None:
 
 
 def test_full_servers_are_told_from_long_queues() -> None:
-    assert causes(FULL) == ["too_few_servers", "lower_rates_fit", *["servers_full"] * 4, "fewer_robots_fit"]
+    full = ["too_few_servers", "lower_rates_fit", *["servers_full"] * 4]
+    assert causes(FULL) == [*full, "longer_slos_fit", "fewer_robots_fit"]
     assert causes(WAITING) == ["too_few_servers", "lower_rates_fit", "rounds_too_long", "fewer_robots_fit"]
     assert Refusal(
         "servers_full",
