@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -35,7 +34,7 @@ from std_srvs.srv import Trigger
 from rosa_client.drivers.arms import ArmState, connecting, create_arm, followed, recovering, scene_of
 from rosa_client.loops.arm_watch import ArmWatch
 from rosa_client.loops.ask import answer_within
-from rosa_client.loops.control_loop import SPIN_S, ControlLoop
+from rosa_client.loops.control_loop import ControlLoop
 from rosa_client.motion.arm_orders import OrderId
 from rosa_client.motion.chunk_player import OFF_DUTY, ChunkPlayer
 from rosa_client.motion.emergency_stop import EmergencyStop
@@ -320,8 +319,6 @@ def keep_apart() -> None:
 
 
 def main() -> None:
-    # The control thread wakes `SPIN_S` early and must get the GIL within it; the default switch interval is 5 ms.
-    sys.setswitchinterval(SPIN_S / 5)
     keep_apart()
     run_node(ArmNode, ArmNode.expected)
 
