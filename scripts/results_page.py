@@ -36,6 +36,7 @@ SLOW = {
     "frontends": "6 minutes",
     "gpus": "5 minutes, goes on where it was interrupted",
     "fuzz": "10 minutes",
+    "parsers": "an hour of processor time for each parser, adds up over runs",
     "horizon": "5 minutes",
     "against": "2 minutes",
     "networks": "4 minutes, as root",

@@ -2,24 +2,31 @@
 
 atheris (libFuzzer) changes inputs, keeps those that reach new code, and reports one that breaks a promise of
 `parsers.py`, takes longer than `MAX_SECONDS`, or `MAX_MB` more than the process had before. What it finds is kept in
-`.cache/fuzz` between runs; `--keep` puts a sample of it into the repository.
+`.cache/fuzz` between runs; `--keep` puts a sample of it into the repository. `results/parsers.json` adds up what was
+searched in all runs, since an hour for each parser is more than a day's work of this command.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
+import os
+import platform
 import re
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".cache" / "fuzz"
+RESULT = ROOT / "benchmarks" / "results" / "parsers.json"
+AIM_S = 3600.0  # of processor time for each parser
 MAX_SECONDS = 5  # for one input; the machine may be busy
 MAX_MB = 1024
 MAX_INPUT_BYTES = 4096
@@ -36,6 +43,7 @@ class CoverageResult:
 
     parser: str
     runs: int
+    cpu_s: float  # processor time
     features: int  # of the code that its inputs reach: edges and how often, as libFuzzer counts them
     broken: str  # the file with an input that breaks the promise; empty where none was found
     report: str  # what was raised, or the last lines of libFuzzer
@@ -54,9 +62,11 @@ def search(parser: str, seconds: int) -> CoverageResult:
         *(f"-max_total_time={seconds}", f"-timeout={MAX_SECONDS}"),
         *(f"-max_len={MAX_INPUT_BYTES}", f"-artifact_prefix={prefix}", "-print_final_stats=1"),
     ]
+    before_s = _children_s()
     told = subprocess.run(
         command, capture_output=True, text=True, errors="replace", timeout=seconds + 120, cwd=ROOT
     ).stderr
+    cpu_s = _children_s() - before_s
     runs = re.findall(r"stat::number_of_executed_units:\s*(\d+)", told)
     features = re.findall(r"\bft: (\d+)", told)
     new = sorted(set(found.glob(f"{parser}-*")) - before)
@@ -67,8 +77,51 @@ def search(parser: str, seconds: int) -> CoverageResult:
     )
     report = "\n".join(lines[raised : raised + 40])
     return CoverageResult(
-        parser, int(runs[-1]) if runs else 0, int(features[-1]) if features else 0, broken, report
+        parser, int(runs[-1]) if runs else 0, cpu_s, int(features[-1]) if features else 0, broken, report
     )
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def added(before: dict[str, Any], found: CoverageResult, parsers: Sequence[str]) -> dict[str, Any]:
+    """The content of `RESULT` with this search. `before`: as it was, or empty. `parsers`: all there are."""
+    today = datetime.now(UTC).date().isoformat()
+    rows = {row["parser"]: row for row in before.get("rows", []) if row["parser"] in parsers}
+    last = rows.get(found.parser, {"inputs": 0, "cpu_s": 0.0, "features": 0, "broken": 0, "since": today})
+    rows[found.parser] = {
+        "parser": found.parser,
+        "inputs": last["inputs"] + found.runs,
+        "cpu_s": round(last["cpu_s"] + found.cpu_s, 1),
+        "features": max(last["features"], found.features),
+        "broken": last["broken"] + bool(found.broken),
+        "since": last["since"],
+    }
+    short = [name for name in parsers if rows.get(name, {"cpu_s": 0.0})["cpu_s"] < AIM_S]
+    searched = f"{len(parsers) - len(short)} of {len(parsers)}" + (
+        f", not {', '.join(short)}" if short else ""
+    )
+    broken = sum(row["broken"] for row in rows.values())
+    return {
+        "name": "parsers",
+        "command": "python -m rosa_sim.fuzz.coverage --seconds 3600",
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "date": today,
+        "aims": [
+            {
+                "aim": f"each parser searched for {AIM_S / 3600:g} h of processor time",
+                "value": searched,
+                "holds": not short,
+            },
+            {"aim": "no input breaks a promise", "value": broken, "holds": not broken},
+        ],
+        "notes": [
+            "Sums over all runs since the day that a row names; each run goes on from the inputs of the last."
+        ],
+        "rows": [rows[name] for name in parsers if name in rows],
+    }
 
 
 def one(parser: str, arguments: Sequence[str]) -> None:
@@ -132,14 +185,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if given.keep:
             print(f"{name}: {keep(name)} inputs", flush=True)
             continue
-        began_s = time.monotonic()
         found = search(name, given.seconds)
-        took_s = time.monotonic() - began_s
         words = f"BROKEN by {found.broken}\n{found.report}" if found.broken else "holds"
         print(
-            f"{name}: {found.runs} inputs in {took_s:.0f} s, {found.features} features: {words}", flush=True
+            f"{name}: {found.runs} inputs in {found.cpu_s:.0f} s, {found.features} features: {words}",
+            flush=True,
         )
         broken += bool(found.broken)
+        so_far = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
+        RESULT.write_text(json.dumps(added(so_far, found, list(PARSERS)), indent=2) + "\n")
     return 1 if broken else 0
 
 
