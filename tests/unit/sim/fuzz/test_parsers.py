@@ -11,7 +11,7 @@ import pytest
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.images import encode_image
-from rosa_sim.fuzz import coverage, parsers
+from rosa_sim.fuzz import coverage, hours, parsers
 from rosa_sim.fuzz.parsers import PARSERS, corpus, framed, save_corpus, unframed
 
 PICTURE = np.arange(17 * 9 * 3, dtype=np.uint32).reshape(17, 9, 3).astype(np.uint8)
@@ -112,17 +112,17 @@ def test_without_atheris_it_says_what_to_install(
 
 
 def test_searches_add_up_until_each_parser_had_its_hour() -> None:
-    def searched(parser: str, cpu_s: float, broken: str = "") -> coverage.CoverageResult:
-        return coverage.CoverageResult(parser, 10, cpu_s, 7, broken, "")
+    def searched(parser: str, cpu_s: float, broken: str = "") -> hours.CoverageResult:
+        return hours.CoverageResult(parser, 10, cpu_s, 7, broken, "")
 
-    one = coverage.added({}, searched("png", 3000.0), ["png", "jpeg"])
-    two = coverage.added(one, searched("png", 700.0), ["png", "jpeg"])
+    one = hours.added({}, searched("png", 3000.0), ["png", "jpeg"])
+    two = hours.added(one, searched("png", 700.0), ["png", "jpeg"])
     assert [(row["parser"], row["inputs"], row["cpu_s"]) for row in two["rows"]] == [("png", 20, 3700.0)]
     assert [(aim["value"], aim["holds"]) for aim in two["aims"]] == [("1 of 2, not jpeg", False), (0, True)]
-    three = coverage.added(two, searched("jpeg", coverage.AIM_S), ["png", "jpeg"])
+    three = hours.added(two, searched("jpeg", hours.AIM_S), ["png", "jpeg"])
     assert three["aims"][0]["holds"]
-    broken = coverage.added(three, searched("jpeg", 1.0, "crash"), ["png", "jpeg"])
+    broken = hours.added(three, searched("jpeg", 1.0, "crash"), ["png", "jpeg"])
     assert not broken["aims"][1]["holds"]
-    assert [row["parser"] for row in coverage.added(broken, searched("jpeg", 1.0), ["jpeg"])["rows"]] == [
+    assert [row["parser"] for row in hours.added(broken, searched("jpeg", 1.0), ["jpeg"])["rows"]] == [
         "jpeg"
     ], "a parser that is gone has no row"
