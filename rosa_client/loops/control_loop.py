@@ -25,9 +25,10 @@ from rosa_client.motion.refusal import Refusal
 from rosa_client.motion.setpoint_guard import SetpointGuard
 
 SPIN_S = 0.0005  # busy-wait at the end of each period, because a sleep ends late by about this much
-# Python's threads take turns: how long one that has something to do waits before it asks the running one to let go. When
-# the control thread wakes it gets its turn in the first half of its spin, and whoever gave it asks for the next one after
-# the second half. Others that come while it is awake wait until it has begun its period, and usually until it sleeps.
+# Python's threads take turns: how long one that has something to do waits before it asks the running one to let go.
+# When the control thread wakes it gets its turn in the first half of its spin, and whoever gave it asks for the next
+# one after the second half. Others that come while it is awake wait until it has begun its period, and usually until
+# it sleeps.
 TURN_ASLEEP_S = SPIN_S / 2
 TURN_AWAKE_S = SPIN_S * 2
 PRIORITY = 40  # below the kernel's own threads, above everything that is not real-time
