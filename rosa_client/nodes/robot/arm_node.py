@@ -144,8 +144,6 @@ class ConnectedArm:
         self._shape.publish(String(data=shape_text(spec)))
         self._diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
         node.create_subscription(ArmCommand, "arm_command", self._on_command, QoSProfile(depth=50))
-        node.create_timer(1.0, self._diagnose)
-        node.create_timer(1 / STATUS_RATE_HZ, self._watch_loop)
         if (scene := scene_of(self._arm)) is not None:
             world_rate = self._rate("world_state_rate_hz")
             self._scene = ScenePort(node, scene, world_rate, self._in_loop, self._loop.reset)
@@ -157,6 +155,9 @@ class ConnectedArm:
         robot = self._node.get_namespace().strip("/") or self._spec.name
         stop.connect(robot, self._player, self._loop.submit, self._in_loop)
         self._loop.start()
+        # After the loop, whose periods divide theirs: so they come between two periods, and never at the start of one.
+        self._node.create_timer(1.0, self._diagnose)
+        self._node.create_timer(1 / STATUS_RATE_HZ, self._watch_loop)
 
     def go_on_duty(self) -> None:
         """Take orders."""
