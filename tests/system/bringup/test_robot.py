@@ -22,6 +22,7 @@ from std_srvs.srv import Trigger
 
 from rosa_client.bringup.bringup import Bringup, parse
 from rosa_client.bringup.graph import Robot
+from rosa_client.motion.chunk_player import SILENT
 from rosa_client.motion.limits import JOINT_TOLERANCE_RAD
 from rosa_contract.config.robot import load_robot
 from rosa_contract.wire.images import EncodedImage, decode_image
@@ -96,7 +97,7 @@ class Person:
             cut_short = self.rest().cut_short
             if not cut_short:
                 return
-            assert "silent" in cut_short and time.monotonic() < end_s, cut_short
+            assert cut_short == SILENT and time.monotonic() < end_s, cut_short
 
     def joints(self) -> np.ndarray:
         return np.array(self.see("joint_states").position[:7])
