@@ -34,6 +34,7 @@ SLOW = {
     "fleet_policies": "20 minutes, 3 with compiled cores",
     "random_factories": "40 minutes with compiled cores, goes on where it was interrupted",
     "frontends": "6 minutes",
+    "gateway_cost": "2 minutes",
     "gpus": "5 minutes, goes on where it was interrupted",
     "fuzz": "10 minutes",
     "parsers": "an hour of processor time for each parser, adds up over runs",
