@@ -10,15 +10,20 @@ from typing import AnyStr
 END_WITHIN_S = 20.0
 
 
+def end(process: subprocess.Popen[AnyStr]) -> None:
+    """Ask it to end, and kill it when it has not after a while."""
+    process.terminate()
+    try:
+        process.wait(END_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 @contextmanager
 def ended(process: subprocess.Popen[AnyStr]) -> Iterator[subprocess.Popen[AnyStr]]:
-    """End it on leaving: ask first, and kill what has not ended after a while."""
+    """End it on leaving."""
     try:
         yield process
     finally:
-        process.terminate()
-        try:
-            process.wait(END_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process)

@@ -14,24 +14,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks import ROOT
+from benchmarks.processes import END_WITHIN_S, end
 
 ANSWER_WITHIN_S = 120.0
 START_DELAY_S = 0.2
-END_WITHIN_S = 10.0
 
 
 def started(command: Sequence[str], more: Mapping[str, str], **options: Any) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **more}
     return subprocess.Popen(command, env=environment, cwd=ROOT, text=True, **options)
-
-
-def ended(process: subprocess.Popen[str]) -> None:
-    process.terminate()
-    try:
-        process.wait(END_WITHIN_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 @contextmanager
@@ -49,7 +40,7 @@ def serving(
                 time.sleep(0.1)
         yield
     finally:
-        ended(process)
+        end(process)
 
 
 def _listens(address: str) -> bool:
@@ -80,7 +71,7 @@ class Crowd:
 
     def close(self) -> None:
         for process in self._processes:
-            ended(process)
+            end(process)
         self._pool.shutdown()
 
     @staticmethod

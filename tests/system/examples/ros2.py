@@ -85,7 +85,7 @@ class Launch:
             elif kind in ("Node", "ExecuteProcess"):
                 self._start(action)
             else:
-                raise NotImplementedError(kind)
+                raise LookupError(f"{kind}: the stand-in for launch does not carry it out; add it here")
 
     def spin_once(self) -> None:
         """Carry out what is due."""
