@@ -53,7 +53,7 @@ def needs_words(entry: Entry, versions: dict[str, str]) -> str:
     needs = f"; needs {entry.also}" if entry.also else ""
     if missing := [name for name, number in versions.items() if not number]:
         brings = (
-            f"`rosa env {entry.environment}`" if entry.environment else "`pip install 'rosa-serving[torch]'`"
+            f"`rosa env {entry.environment}`" if entry.environment else f"`pip install {' '.join(missing)}`"
         )
         return f"missing: {', '.join(missing)} ({brings} brings it){needs}"
     found = ", ".join(f"{name} {number}" for name, number in versions.items())

@@ -14,19 +14,26 @@ from typing import Any, ClassVar
 import cv2
 import numpy as np
 
+from rosa_contract.config.conventions import FINGER_PAIR, GRIPPERS, UNITS, WIDTH
 from rosa_contract.config.factory import Factory
-from rosa_contract.config.robot import RobotSpec, load_robot
+from rosa_contract.config.robot import RobotSpec, hello_of, load_robot
 from rosa_contract.config.tasks import MONITOR, SAFETY, SYSTEM1, SYSTEM2
 from rosa_contract.errors import CausedError, ConfigError, ContractError
+from rosa_contract.wording import nearest
 from rosa_server.commands.chosen import add_choice, chosen
-from rosa_server.models.backend import InputSpec
+from rosa_server.models.adapters.checks import robot_file_problems
+from rosa_server.models.backend import Backend, InputSpec
 from rosa_server.models.registry import check_loaded
+from rosa_server.serving.core.sessions.fit import unfit
 from rosa_server.serving.worker.elsewhere import backend_of
 from rosa_server.trying import words
-from rosa_server.trying.judges import CAUSES, judge
+from rosa_server.trying.episodes import Units, is_dataset, read_episode
+from rosa_server.trying.judges import judge
 from rosa_server.trying.picture import draw
 from rosa_server.trying.recordings import read_steps
+from rosa_server.trying.spaces import OtherSpaces
 from rosa_server.trying.steps import GRIPPER, JOINTS, Array, TrialStep
+from rosa_server.trying.suspicion import CAUSES
 from rosa_server.trying.trial import TrialAsker, TriedRobot, gpu_memory_mb, memory_mb, try_model
 
 SUSPICIOUS = 3  # exit status: the model answered, and something looks wrong
@@ -70,7 +77,24 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--prompt", help="text for the model (default: as recorded, or the factory file's)")
     parser.add_argument(
-        "--run", dest="recording", type=Path, metavar="FILE", help="MCAP recording to ask along"
+        "--run",
+        dest="recording",
+        type=Path,
+        metavar="FILE",
+        help="recording to ask along: an MCAP file, or the folder of a LeRobot dataset",
+    )
+    parser.add_argument("--episode", type=int, default=0, help="of a LeRobot dataset: which episode, from 0")
+    parser.add_argument(
+        "--recorded-unit",
+        default="rad",
+        choices=[name for name in UNITS if name and not name.endswith("m")],
+        help="of a LeRobot dataset: the unit of its joints",
+    )
+    parser.add_argument(
+        "--recorded-gripper",
+        default=WIDTH,
+        choices=[name for name in GRIPPERS if name != FINGER_PAIR],
+        help="of a LeRobot dataset: how it writes grippers (docs/bring_your_own.md)",
     )
     parser.add_argument("--namespace", default="", help="robot of the recording, where there are several")
     parser.add_argument("--steps", type=int, default=30, help="how many moments of the recording at most")
@@ -100,8 +124,8 @@ def main(arguments: argparse.Namespace) -> int:
         steps = _steps(arguments, needs, robot, component, prompt)
         _guarded("warm_up", backend.warm_up)
         warm_s = time.perf_counter()
-        asker = TrialAsker(backend, component, period_s)
-        body = _body_of(robot)
+        asker = TrialAsker(backend, component, period_s, OtherSpaces(robot))
+        body = replace(_body_of(robot), misfit=_misfit(arguments.model, component, robot, backend))
         trial = _guarded("infer", lambda: try_model(asker, steps, body))
         after_mb, gpu_mb = memory_mb(), gpu_memory_mb()
     finally:
@@ -109,7 +133,7 @@ def main(arguments: argparse.Namespace) -> int:
     found = judge(trial)
     compared = any(one.step.recorded is not None for one in trial.answered)
     target = arguments.plot or (Path("try.png") if arguments.recording else None)
-    drawn = target is not None and trial.answered[0].path is not None
+    drawn = target is not None and any(one.path is not None for one in trial.answered)
     try:
         if drawn:
             draw(trial, f"{arguments.model}, {component}", target)
@@ -164,8 +188,20 @@ def _body_of(robot: RobotSpec | None) -> TriedRobot:
     if robot is None:
         return TriedRobot()
     low, high = (np.array(one) for one in (robot.limits.position_min_rad, robot.limits.position_max_rad))
-    widths = next(((one.min_m, one.max_m) for one in robot.grippers.values()), None)
-    return TriedRobot((low, high), widths)
+    grippers = tuple((one.min_m, one.max_m) for one in robot.grippers.values())
+    return TriedRobot((low, high), grippers, len(robot.joints) + len(grippers))
+
+
+def _misfit(model: str, component: str, robot: RobotSpec | None, backend: Backend) -> str:
+    """Why the gateway would refuse this robot; empty: it would not."""
+    if robot is None:
+        return ""
+    needs, adapter = backend.input_spec, getattr(backend, "resolved", None)
+    refusal = unfit(hello_of("robot", "", robot), {component: model}, lambda _: needs)
+    found = [refusal.reason] if refusal is not None else []
+    if adapter is not None:
+        found += robot_file_problems(adapter, [(one.min_m, one.max_m) for one in robot.grippers.values()])
+    return "; ".join(found)
 
 
 def _steps(
@@ -174,9 +210,20 @@ def _steps(
     if arguments.recording is not None:
         joints = robot.joints if robot is not None else ()
         cameras = list(needs.images)
-        steps = read_steps(
-            arguments.recording, cameras, joints, arguments.namespace, arguments.steps, component
-        )
+        if is_dataset(arguments.recording):
+            steps = read_episode(
+                arguments.recording,
+                cameras,
+                joints,
+                _units(arguments, robot),
+                arguments.episode,
+                arguments.steps,
+            )
+        else:
+            count = len(robot.grippers) if robot is not None else needs.state.get(GRIPPER, 1)
+            steps = read_steps(
+                arguments.recording, cameras, joints, arguments.namespace, arguments.steps, component, count
+            )
         told = arguments.prompt is not None
         steps = [replace(one, prompt=prompt if told else one.prompt or prompt) for one in steps]
         return [
@@ -184,7 +231,9 @@ def _steps(
             for one in steps
         ]
     images = {
-        camera: _sized(camera, picture, needs) for camera, picture in _pictures(arguments.image).items()
+        camera: _sized(camera, picture, needs)
+        for camera, picture in _pictures(arguments.image).items()
+        if _is_taken(camera, needs)
     }
     if missing := [camera for camera in needs.images if camera not in images]:
         sizes = [f"--image {one}=FILE ({needs.images[one][1]}x{needs.images[one][0]} px)" for one in missing]
@@ -192,10 +241,19 @@ def _steps(
             "bad_input", f"the model takes more pictures: {', '.join(sizes)}; or give a recording, --run FILE"
         )
     given = _states(arguments.state)
-    state = {
-        name: given.get(name, _usual(name, length, robot)) for name, length in needs.state.items()
-    } | given
+    lengths = dict(needs.state)
+    if (
+        robot is not None and needs.unused is None
+    ):  # it sends what it has, to a model that names nothing as well
+        lengths = dict(hello_of("robot", "", robot).state) | lengths
+    state = {name: given.get(name, _usual(name, length, robot)) for name, length in lengths.items()} | given
     return [TrialStep(0.0, images, state, prompt)]
+
+
+def _units(arguments: argparse.Namespace, robot: RobotSpec | None) -> Units:
+    known = _body_of(robot).grippers_m
+    given = Units(arguments.recorded_unit, arguments.recorded_gripper)
+    return replace(given, ranges=known) if known else given
 
 
 def _pictures(given: Sequence[str]) -> dict[str, Any]:
@@ -207,6 +265,23 @@ def _pictures(given: Sequence[str]) -> dict[str, Any]:
             raise TryError("bad_input", f"--image: expected CAMERA=FILE with a picture, got {text!r}")
         pictures[camera] = cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB)
     return pictures
+
+
+def _is_taken(camera: str, needs: InputSpec) -> bool:
+    """Whether a robot's picture reaches the model; what the adapter leaves out on purpose does not."""
+    if camera in needs.images or needs.unused is None:
+        return True
+    if camera in needs.unused:
+        print(
+            f"rosa try: camera {camera} is `unused` in the adapter: the model is not shown it",
+            file=sys.stderr,
+        )
+        return False
+    hint = nearest(camera, needs.images)
+    raise TryError(
+        "bad_input",
+        f"--image: the adapter maps no camera {camera!r}{hint}; it takes {', '.join(needs.images)}",
+    )
 
 
 def _sized(camera: str, picture: Any, needs: InputSpec) -> Any:

@@ -24,6 +24,7 @@ BACKENDS = {
     "lerobot": "rosa_server.models.policies.lerobot:LerobotBackend",
     "null": "rosa_server.models.emulated:NullBackend",
     "openpi_remote": "rosa_server.models.remote.openpi:OpenpiRemoteBackend",
+    "openvla": "rosa_server.models.token_policy.openvla_backend:OpenVlaBackend",
     "replay": "rosa_server.models.replay:ReplayBackend",
     "task_monitor": "rosa_server.models.panda.task_monitor:TaskMonitorBackend",
     "token_policy": "rosa_server.models.token_policy.backend:TokenPolicyBackend",

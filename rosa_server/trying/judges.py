@@ -7,33 +7,19 @@ another convention, and speaks up where that one fits what was recorded, or the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from rosa_server.trying.steps import GRIPPER, Answered, Array, ModelTrial, unlike
+from rosa_contract.config.spaces import ACTIONS, chunks_in
+from rosa_server.trying.gripper_judge import cause_of, judge_grippers
+from rosa_server.trying.grippers import Written, shown
+from rosa_server.trying.steps import Answered, Array, ModelTrial, unlike
+from rosa_server.trying.suspicion import BETTER, GOOD, Suspicion
 
-CAUSES: Mapping[str, str] = {
-    "not_finite": "an answer has numbers that are none",
-    "wrong_columns": "actions have another number of columns than the robot has joints and gripper",
-    "no_actions": "an action model answered no actions",
-    "camera_twice": "two of the model's cameras show the very same picture",
-    "camera_ignored": "answers do not depend on a camera",
-    "constant_answer": "answers do not depend on what the model is shown",
-    "colours_swapped": "answers fit the recording when red and blue change places",
-    "cameras_swapped": "answers fit the recording when two cameras change places",
-    "degrees_for_radians": "numbers fit when they are taken as degrees instead of radians, or the other way",
-    "gripper_upside_down": "the gripper's orders fit when open and closed change places",
-    "gripper_still": "the gripper was opened and closed in the recording, and the answers leave it where it is",
-    "action_rate": "answers fit the recording when they are played faster or slower",
-    "out_of_limits": "actions are beyond the robot's joint limits",
-    "far_away": "actions begin far from where the robot is",
-    "unlike_recorded": "answers are no better than to stand still",
-}
 DEG = 180 / np.pi
-GOOD = 0.3  # of `unlike`: below it nothing is suspected
-BETTER = 0.6  # another convention is named when the error falls to this share
 FAR_RAD = 0.35  # from where the robot is to the first action: further than an arm gets in one step
+FAR_BEYOND_RAD = np.pi  # no model means that, if its numbers are radians
 RATES = (0.2, 0.25, 1 / 3, 0.4, 0.5, 2 / 3, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0)
 ABOUT_RIGHT = (0.6, 1.7)  # how much slower a chunk may be than the recording: a busy server makes robots wait
 
@@ -44,40 +30,30 @@ COLOURS, STATE_DEG, STATE_RAD, STATE_GRIPPER = (
     "state_in_radians",
     "state_gripper",
 )
+# What the model is given and what it answers, both.
+BOTH_DEG, BOTH_RAD, AS_LEROBOT = "both_in_degrees", "both_in_radians", "as_lerobot"
 CAMERAS = "cameras "  # followed by the two names
-
-
-@dataclass(frozen=True)
-class Suspicion:
-    """One thing that looks wrong."""
-
-    cause: str  # of `CAUSES`
-    found: str  # what was measured and what it means
-    do: str  # what to do
-
-    def __post_init__(self) -> None:
-        if self.cause not in CAUSES:
-            raise ValueError(f"no cause {self.cause!r}")
-
-    def line(self) -> str:
-        return f"{self.cause}: {self.found}; {self.do}"
+WRITTEN = "state_gripper_as "  # followed by how the width is written to the model, and how it might be meant
 
 
 def judge(trial: ModelTrial) -> list[Suspicion]:
     """Everything that looks wrong; the best explanation only where several would explain the same."""
+    if trial.misfit:  # of any other comparison with it nothing can be said
+        do = "bring the two together with an adapter (docs/bring_your_own.md), or describe the robot as it is"
+        return [Suspicion("robot_differs", trial.misfit, do)]
     if first := [*_shapes(trial)]:
         return first
     found = [*_twice(trial), *_deaf(trial)]
-    explained = _explained(trial)
-    found += [*explained, *_gripper(trial)]
-    if not explained:
+    best = explained(trial)
+    found += [*best, *judge_grippers(trial)]
+    if not best:
         found += [*_places(trial)]
     if not found:
         found += [*_unlike(trial)]
     return found
 
 
-def _explained(trial: ModelTrial) -> list[Suspicion]:
+def explained(trial: ModelTrial) -> list[Suspicion]:
     """The one other convention that fits best, if any does."""
     now = unlike(trial.answered)
     if now is None:
@@ -87,7 +63,7 @@ def _explained(trial: ModelTrial) -> list[Suspicion]:
     others = [*_units(trial, now), *_what_ifs(trial, now), *_rate(trial, now)]
     # Any model is better off standing still (error 1) than moving 57 times too far: that alone proves nothing.
     fitting = [one for one in others if one[0] < BETTER * min(now, 1.0)]
-    return [min(fitting, key=lambda one: one[0])[1]] if fitting else [*_units_alone(trial)]
+    return [min(fitting, key=lambda one: round(one[0], 3))[1]] if fitting else [*_units_alone(trial)]
 
 
 def _paths(trial: ModelTrial) -> list[Answered]:
@@ -95,7 +71,12 @@ def _paths(trial: ModelTrial) -> list[Answered]:
 
 
 def _shapes(trial: ModelTrial) -> Iterator[Suspicion]:
+    if all(one.unreachable for one in trial.answered):
+        yield _unreachable(trial)
+        return
     for one in trial.answered:
+        if one.unreachable:
+            continue
         for name, values in one.output.arrays.items():
             if not np.isfinite(np.asarray(values, np.float64)).all():
                 yield Suspicion(
@@ -104,7 +85,7 @@ def _shapes(trial: ModelTrial) -> Iterator[Suspicion]:
                     "look for a division by a standard deviation of 0, or weights of another format",
                 )
                 return
-        if trial.component == "system1" and one.output.arrays.get("actions") is None:
+        if trial.component == "system1" and not chunks_in(one.output.arrays):
             got = ", ".join(one.output.arrays) or "no arrays"
             yield Suspicion(
                 "no_actions",
@@ -112,17 +93,32 @@ def _shapes(trial: ModelTrial) -> Iterator[Suspicion]:
                 "an action model answers `actions`; an adapter makes them of other arrays",
             )
             return
-    for one in _paths(trial):
-        here, path = one.step.here, one.path
-        assert here is not None and path is not None
-        if path.rows.shape[1] != len(here):
+        given = one.output.arrays.get(ACTIONS)
+        if given is not None and (np.ndim(given) != 2 or not np.size(given)):
             yield Suspicion(
                 "wrong_columns",
-                f"actions have {path.rows.shape[1]} columns, the robot has {len(here)}: {one.step.joint_count} joints"
-                + (" and a gripper" if GRIPPER in one.step.state else ""),
+                f"actions have the shape {np.shape(given)}, expected (rows, columns), also of a single row",
+                "answer an array with a row for each step of time",
+            )
+            return
+        here, path = one.step.here, one.path
+        has = len(here) if here is not None else trial.columns
+        if path is not None and has is not None and path.rows.shape[1] != has:
+            yield Suspicion(
+                "wrong_columns",
+                f"actions have {path.rows.shape[1]} columns, the robot has {has}, a joint or a gripper each",
                 "say in the adapter's `actions` what each column is",
             )
             return
+
+
+def _unreachable(trial: ModelTrial) -> Suspicion:
+    refused = [one.unreachable for one in trial.answered if one.unreachable]
+    return Suspicion(
+        "unreachable",
+        f"{len(refused)} of {len(trial.answered)} answers lead where the arm does not get, such as: {refused[0]}",
+        "compare `unit`, `scale`, `mode` and `frame` of the tool's parts, and the chain of the robot file",
+    )
 
 
 def _twice(trial: ModelTrial) -> Iterator[Suspicion]:
@@ -241,6 +237,21 @@ WHAT_IFS: Mapping[str, tuple[str, str, str]] = {
         "with the joint positions that the model is given in radians",
         "correct `unit` of joint_position in the adapter's `state`",
     ),
+    BOTH_DEG: (
+        "degrees_for_radians",
+        "with joint positions in degrees, as the model is given them and as it answers them",
+        "write `unit: deg` at joint_position in the adapter's `state` and at the joints in its `actions`",
+    ),
+    BOTH_RAD: (
+        "degrees_for_radians",
+        "with joint positions in radians, as the model is given them and as it answers them",
+        "correct `unit` at joint_position in the adapter's `state` and at the joints in its `actions`",
+    ),
+    AS_LEROBOT: (
+        "degrees_for_radians",
+        "with degrees and percent of open both ways, as LeRobot's followers write them",
+        "give the model an adapter as preset lerobot_so101 is (docs/bring_your_own.md)",
+    ),
     STATE_GRIPPER: (
         "gripper_upside_down",
         "with open and closed exchanged in the gripper's width that the model is given",
@@ -256,6 +267,13 @@ def _what_ifs(trial: ModelTrial, now: float) -> Iterator[tuple[float, Suspicion]
             one, other = name.removeprefix(CAMERAS).split()
             cause, words = "cameras_swapped", f"with the pictures of {one} and {other} exchanged"
             do = "correct `camera` in the adapter's `cameras`"
+        elif name.startswith(WRITTEN):
+            written = Written(*name.removeprefix(WRITTEN).split())
+            cause = cause_of(written)
+            words = (
+                f"with the gripper's width given as {shown(written.meant)} instead of {shown(written.said)}"
+            )
+            do = f"write `gripper: {written.meant}` at gripper_width in the adapter's `state`"
         else:
             cause, words, do = WHAT_IFS[name]
         said = f"moves differ from the recorded ones by {now:.0%}, and by {then:.0%} {words}"
@@ -269,6 +287,8 @@ def _rate(trial: ModelTrial, now: float) -> Iterator[tuple[float, Suspicion]]:
         return
     errors = {slower: unlike(trial.answered, slower) for slower in RATES}
     known = [(error, slower) for slower, error in errors.items() if error is not None]
+    if not known:
+        return
     then, slower = min(known)
     if not ABOUT_RIGHT[0] < slower < ABOUT_RIGHT[1]:
         times, how = (slower, "fast") if slower > 1 else (1 / slower, "slow")
@@ -281,44 +301,10 @@ def _rate(trial: ModelTrial, now: float) -> Iterator[tuple[float, Suspicion]]:
         yield then, Suspicion("action_rate", said, do)
 
 
-def _gripper(trial: ModelTrial) -> Iterator[Suspicion]:
-    """Ordered widths against recorded ones."""
-    told, done = [], []
-    for one in _paths(trial):
-        recorded, path = one.step.recorded, one.path
-        if recorded is None or path is None or GRIPPER not in one.step.state:
-            continue
-        if recorded.rows.shape[1] != path.rows.shape[1]:
-            continue
-        times_s = np.linspace(0, min(recorded.times_s[-1], path.times_s[-1]), POINTS_OF_GRIPPER)
-        told.append(path.at(times_s)[:, -1])
-        done.append(recorded.at(times_s)[:, -1])
-    if not told:
-        return
-    ordered, had = np.concatenate(told), np.concatenate(done)
-    closed, opened = trial.gripper_m or (min(0.0, had.min()), max(had.max(), ordered.max()))
-    span = opened - closed
-    if span <= 0:
-        return
-    off = float(np.abs(ordered - had).mean()) / span
-    turned = float(np.abs(closed + opened - ordered - had).mean()) / span
-    do = "correct `gripper` of the part `to: gripper` in the adapter's `actions`"
-    against = float(np.corrcoef(ordered, had)[0, 1]) if ordered.std() > 0 and had.std() > 0 else 0.0
-    if against < AGAINST or (off > GOOD and turned < BETTER * off and turned < GOOD):
-        words = f"{off:.0%} of the gripper's range, and by {turned:.0%} with open and closed exchanged"
-        yield Suspicion("gripper_upside_down", f"ordered widths differ from the recorded ones by {words}", do)
-    elif np.ptp(had) > SPAN * span and np.ptp(ordered) < STILL * span:
-        words = f"widths were {had.min():.3f} to {had.max():.3f} m, the answers order {ordered.min():.3f} to"
-        yield Suspicion("gripper_still", f"{words} {ordered.max():.3f} m", do)
-
-
-POINTS_OF_GRIPPER = 5
-AGAINST = -0.5  # correlation of ordered and recorded widths
-SPAN, STILL = 0.5, 0.15  # of the range: it was moved, and it is not
-
-
 def _places(trial: ModelTrial) -> Iterator[Suspicion]:
     """Where the actions go, whatever was recorded."""
+    if any(one.unreachable for one in trial.answered):
+        yield _unreachable(trial)
     paths = _paths(trial)
     if not paths:
         return
@@ -329,6 +315,11 @@ def _places(trial: ModelTrial) -> Iterator[Suspicion]:
             assert one.path is not None
             joints = one.path.rows[:, : len(low)]
             beyond = max(beyond, float(np.maximum(low - joints, joints - high).max()))
+        rows = np.concatenate([one.path.rows[:, : len(low)] for one in paths if one.path is not None])
+        if beyond > FAR_BEYOND_RAD and ((rows / DEG > low) & (rows / DEG < high)).all():
+            words = f"actions are up to {beyond:.0f} rad beyond the joint limits, and within them if {ACTIONS_DEG}"
+            yield Suspicion("degrees_for_radians", words, UNIT_OF_ACTIONS)
+            return
         if beyond > 0.01:
             yield Suspicion(
                 "out_of_limits",
@@ -336,8 +327,8 @@ def _places(trial: ModelTrial) -> Iterator[Suspicion]:
                 "compare the order of the joints, their signs and zeros with those that the model was trained on",
             )
             return
-    far = _first_rad(paths)
-    if far > FAR_RAD:
+    far, now = _first_rad(paths), unlike(trial.answered)
+    if far > FAR_RAD and (now is None or now >= GOOD):  # a single row may be far, and right
         yield Suspicion(
             "far_away",
             f"the first action is {far:.2f} rad from where the robot is, as a mean over its joints",

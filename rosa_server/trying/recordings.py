@@ -54,11 +54,13 @@ def read_steps(
     robot: str = "",
     most: int = 30,
     component: str = "system1",
+    grippers: int = 1,
 ) -> list[TrialStep]:
     """At most `most` steps, evenly over the recording. Raises `RecordingError`.
 
     `cameras`: which pictures are needed, by name; `joints`: the robot's, in its order; empty: as recorded, without
-    fingers; `robot`: its namespace, where there are several; `component`: whose prompt is taken.
+    fingers; `robot`: its namespace, where there are several; `component`: whose prompt is taken;
+    `grippers`: how many the robot has.
     """
     tracks, namespace = _Tracks(), _namespace(path, robot)
     for kind, topic, at_s, message in _messages(path, namespace, pictures=False):
@@ -66,8 +68,8 @@ def read_steps(
     if not tracks.joints:
         raise RecordingError("nothing_recorded", f"{path}: no {JOINT_STATE} on any topic below {namespace}/")
     names = list(joints) or _own_joints(tracks)
-    times, rows = _measured(tracks, names, path)
-    moments = _chunk_moments(tracks, names) or _moving_moments(times, rows)
+    times, rows = _measured(tracks, names, path, grippers)
+    moments = _chunk_moments(tracks, names) or moving_moments(times, rows)
     if not moments:
         raise RecordingError(
             "nothing_recorded", f"{path}: the arm did not move, so there is nothing to compare with"
@@ -90,12 +92,17 @@ def read_steps(
 
 def _own_joints(tracks: _Tracks) -> list[str]:
     for _, chunk in tracks.chunks:
-        return [name for name in chunk["names"] if name != "gripper"]
+        return [name for name in chunk["names"] if not _orders_gripper(name)]
     return [name for name in tracks.joints[0][1] if FINGER not in name and "gripper" not in name]
 
 
-def _measured(tracks: _Tracks, names: Sequence[str], path: File) -> tuple[list[float], Array]:
-    """Times and rows `(n, joints)`, and one column more where fingers are measured: their distance, m."""
+def _orders_gripper(column: str) -> bool:
+    """Of a chunk: one gripper's width, with the arm's name before it where there are several."""
+    return column == "gripper" or column.endswith("_gripper")
+
+
+def _measured(tracks: _Tracks, names: Sequence[str], path: File, grippers: int) -> tuple[list[float], Array]:
+    """Times and rows `(n, joints)`, and a column more for each gripper that has fingers: their distance, m."""
     times, rows = [], []
     for at_s, known, positions in tracks.joints:
         if missing := [name for name in names if name not in known]:
@@ -104,11 +111,13 @@ def _measured(tracks: _Tracks, names: Sequence[str], path: File) -> tuple[list[f
                 raise RecordingError("nothing_recorded", f"{path}: {words}")
             continue
         row = [float(positions[known.index(name)]) for name in names]
-        fingers = [
-            float(position) for name, position in zip(known, positions, strict=False) if FINGER in name
-        ]
+        widths: dict[str, float] = {}  # by what stands before the finger: the arm
+        for name, position in zip(known, positions, strict=False):
+            if FINGER in name:
+                arm = name.partition(FINGER)[0] if grippers > 1 else ""  # fingers may be left and right
+                widths[arm] = widths.get(arm, 0.0) + float(position)
         times.append(at_s)
-        rows.append(row + ([sum(fingers)] if fingers else []))
+        rows.append(row + list(widths.values()))
     return times, np.array(rows)
 
 
@@ -120,7 +129,7 @@ def _chunk_moments(tracks: _Tracks, names: Sequence[str]) -> list[tuple[float, P
         rows = np.asarray(chunk["data"], np.float64)
         if not columns or rows.size % len(columns) or not set(names) <= set(columns) or chunk["step_s"] <= 0:
             continue
-        wanted = [*names, "gripper"] if "gripper" in columns else list(names)
+        wanted = [*names, *[name for name in columns if _orders_gripper(name)]]
         rows = rows.reshape(-1, len(columns))[:, [columns.index(name) for name in wanted]]
         nearest = min(tracks.calls, key=lambda call: abs(call[0] - at_s), default=(at_s, 0.0))
         asked_s = nearest[0] - nearest[1] if abs(nearest[0] - at_s) < 0.1 else at_s
@@ -128,7 +137,7 @@ def _chunk_moments(tracks: _Tracks, names: Sequence[str]) -> list[tuple[float, P
     return found
 
 
-def _moving_moments(times: Sequence[float], rows: Array) -> list[tuple[float, Path]]:
+def moving_moments(times: Sequence[float], rows: Array) -> list[tuple[float, Path]]:
     """Moments after which the arm moved, and how."""
     grid = np.arange(MEASURED_ROWS) * MEASURED_STEP_S
     every_s = grid[-1] / 4

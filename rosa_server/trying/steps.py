@@ -75,21 +75,26 @@ class Answered:
     output: ModelOutput
     ms: float
     path: Path | None  # of an action model
+    unreachable: str = ""  # why the arm cannot go where the answer leads; empty: it can, or nobody knows
 
 
-def path_of(output: ModelOutput, period_s: float | None, usual_s: float) -> Path | None:
-    """The actions of an answer. Where it does not say how long a row is, all of them fill `period_s`; where that is
-    not known either, a row is `usual_s`."""
-    rows: Any = output.arrays.get("actions")
+def path_of(rows: Any, output: ModelOutput, period_s: float | None, usual_s: float) -> Path | None:
+    """Actions of an answer and how long a row is; None: it has none."""
     if rows is None:
         return None
     rows = np.asarray(rows, np.float64)
     if rows.ndim != 2 or not len(rows):
         return None
-    told = output.arrays.get("step_s")
-    filled_s = period_s / len(rows) if period_s is not None else usual_s
-    own = float(np.asarray(told).ravel()[0]) if told is not None else filled_s
+    own = row_s(output, len(rows), period_s, usual_s)
     return Path(rows, own) if own > 0 else None
+
+
+def row_s(output: ModelOutput, rows: int, period_s: float | None, usual_s: float) -> float:
+    """Time of a row. Where an answer does not say it, all of them fill `period_s`; where that is not known either, a
+    row is `usual_s`."""
+    told = output.arrays.get("step_s")
+    filled_s = period_s / max(1, rows) if period_s is not None else usual_s
+    return float(np.asarray(told).ravel()[0]) if told is not None else filled_s
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,12 @@ class ModelTrial:
     changed: Sequence[str] = ()  # what was changed to find that out
     step_known: bool = True  # whether the time of a row is known
     limits_rad: tuple[Array, Array] | None = None  # the robot's lowest and highest joint positions
-    gripper_m: tuple[float, float] | None = None  # closed, open
+    columns: int | None = None  # of a row for this robot: its joints and grippers; None: not known
+    misfit: str = ""  # why the robot would be refused at its hello
+    grippers_m: Sequence[tuple[float, float]] = ()  # closed and open width of each
+    orders_as: str = "width"  # how the gripper's orders are read now
+    # Another way of reading them -> by how much ordered widths are off then, as a share of the range, of each gripper.
+    orders_off: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 POINTS = 8  # of a path, at which it is compared
@@ -124,6 +134,8 @@ def unlike(answered: Sequence[Answered], slower: float = 1.0, scale: float = 1.0
             continue
         count = min(one.step.joint_count, recorded.rows.shape[1], path.rows.shape[1])
         start = here[:count]
+        if len(path.rows) == 1:  # a horizon of one: from here to there within the time of a row
+            path = Path(np.stack([start, path.rows[0, :count]]), path.step_s)
         until_s = min(recorded.times_s[-1], path.times_s[-1] * slower)
         times_s = np.linspace(0, until_s, POINTS + 1)[1:]
         done = recorded.joints(count).at(times_s)

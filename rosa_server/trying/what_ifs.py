@@ -14,7 +14,7 @@ from rosa_server.trying.steps import GRIPPER, JOINTS, TrialStep
 Change = Callable[[TrialStep], TrialStep]
 
 
-def conventions(step: TrialStep, gripper_m: tuple[float, float] | None) -> dict[str, Change]:
+def conventions(step: TrialStep, grippers_m: Sequence[tuple[float, float]]) -> dict[str, Change]:
     """Name of a what-if -> how it changes a step; only those that `step` has the inputs for."""
     found: dict[str, Change] = {}
     if step.images:
@@ -23,10 +23,10 @@ def conventions(step: TrialStep, gripper_m: tuple[float, float] | None) -> dict[
         if step.images[one].shape == step.images[other].shape:
             found[f"{CAMERAS}{one} {other}"] = _exchanged(one, other)
     if JOINTS in step.state:
-        found[STATE_DEG] = _scaled(DEG)
-        found[STATE_RAD] = _scaled(1 / DEG)
-    if GRIPPER in step.state and gripper_m is not None:
-        found[STATE_GRIPPER] = _turned(*gripper_m)
+        found[STATE_DEG] = scaled(DEG)
+        found[STATE_RAD] = scaled(1 / DEG)
+    if GRIPPER in step.state and grippers_m:
+        found[STATE_GRIPPER] = _turned(grippers_m)
     return found
 
 
@@ -55,7 +55,9 @@ def _exchanged(one: str, other: str) -> Change:
     return change
 
 
-def _scaled(factor: float) -> Change:
+def scaled(factor: float) -> Change:
+    """Joint positions times this."""
+
     def change(step: TrialStep) -> TrialStep:
         joints = (np.asarray(step.state[JOINTS]) * factor).astype(np.float32)
         return replace(step, state={**step.state, JOINTS: joints})
@@ -63,9 +65,11 @@ def _scaled(factor: float) -> Change:
     return change
 
 
-def _turned(closed_m: float, open_m: float) -> Change:
+def _turned(grippers_m: Sequence[tuple[float, float]]) -> Change:
     def change(step: TrialStep) -> TrialStep:
-        width = (closed_m + open_m - np.asarray(step.state[GRIPPER])).astype(np.float32)
+        given = np.asarray(step.state[GRIPPER])
+        ends = [sum(grippers_m[min(number, len(grippers_m) - 1)]) for number in range(len(given))]
+        width = (np.array(ends) - given).astype(np.float32)
         return replace(step, state={**step.state, GRIPPER: width})
 
     return change

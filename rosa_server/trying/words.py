@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from rosa_server.models.backend import InputSpec
-from rosa_server.trying.judges import Suspicion
 from rosa_server.trying.steps import GRIPPER, JOINTS, Answered, ModelTrial, unlike
+from rosa_server.trying.suspicion import Suspicion
 
 UNITS = {JOINTS: "rad", GRIPPER: "m", "step_s": "s"}
 MAX_TEXT = 300
@@ -50,13 +50,12 @@ def given_lines(answered: Sequence[Answered]) -> Iterator[str]:
 
 def made_lines(trial: ModelTrial) -> Iterator[str]:
     """What the model answered, with ranges over all steps."""
-    answered = trial.answered
+    answered = [one for one in trial.answered if not one.unreachable] or trial.answered
     for name in answered[0].output.arrays:
         arrays = [np.asarray(one.output.arrays[name]) for one in answered if name in one.output.arrays]
         values = np.concatenate([one.astype(np.float64).ravel() for one in arrays])
         yield f"  made   {name}: {arrays[0].dtype} {arrays[0].shape}, {values.min():.4g} to {values.max():.4g}"
-        if name == "actions" and arrays[0].ndim == 2:
-            yield from _columns(answered)
+    yield from _columns([one for one in answered if one.path is not None])
     if not trial.step_known and answered[0].path is not None:
         yield "  made   no step_s: how long a row is was not judged"
     said = Counter(one.output.verdict for one in answered if one.output.verdict)
@@ -71,9 +70,12 @@ def made_lines(trial: ModelTrial) -> Iterator[str]:
 
 
 def _columns(answered: Sequence[Answered]) -> Iterator[str]:
-    first = answered[0]
-    joints = first.step.joint_count
-    rows = np.concatenate([one.output.arrays["actions"] for one in answered])
+    """Of the paths, which are joint positions in whatever space the answers are."""
+    paths = [one.path for one in answered if one.path is not None]
+    if not paths:
+        return
+    joints = answered[0].step.joint_count
+    rows = np.concatenate([one.rows for one in paths])
     for start, stop, name, unit in ((0, joints, "joints", "rad"), (joints, rows.shape[1], "gripper", "m")):
         part = rows[:, start:stop]
         if part.size:
@@ -81,10 +83,9 @@ def _columns(answered: Sequence[Answered]) -> Iterator[str]:
                 f"columns {start} to {start + part.shape[1] - 1}" if part.shape[1] > 1 else f"column {start}"
             )
             yield f"         {name}: {which}, {unit}, {part.min():.3g} to {part.max():.3g}"
-    if first.path is not None:
-        horizon, step_s = len(first.path.rows), first.path.step_s
-        rate = f"{horizon * step_s:.2f} s, {1 / step_s:.3g} rows a second"
-        yield f"         {horizon} rows of {step_s * 1000:.0f} ms: {rate}"
+    horizon, step_s = len(paths[0].rows), paths[0].step_s
+    rate = f"{horizon * step_s:.2f} s, {1 / step_s:.3g} rows a second"
+    yield f"         {horizon} rows of {step_s * 1000:.0f} ms: {rate}"
 
 
 def time_line(answered: Sequence[Answered], load_s: float, warm_s: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -149,9 +150,29 @@ def test_what_is_wrong_is_one_line_before_the_worker_is_ready(
     assert words in capfd.readouterr().err
 
 
-def test_a_folder_of_orbax_names_what_reads_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    made = jax_policy(tmp_path)
-    with pytest.raises(BackendError):
+SAVE = """
+import sys
+import numpy as np
+import orbax.checkpoint as orbax
+from safetensors.numpy import load_file
+saver = orbax.StandardCheckpointer()
+saver.save(sys.argv[2], load_file(sys.argv[1]))
+saver.wait_until_finished()
+"""
+
+
+def test_a_folder_of_orbax_answers_as_the_file_that_it_was_made_of(tmp_path: Path) -> None:
+    folder = tmp_path / "policy"
+    words = [PYTHON, "-c", SAVE, str(WEIGHTS), str(folder)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    answers = []
+    for parameters in (WEIGHTS, folder):
+        made = jax_policy(parameters)
         made.load()
-    made.close()
-    assert "rosa env jax --with orbax-checkpoint" in capfd.readouterr().err
+        try:
+            [one] = made.infer(observations(1))
+        finally:
+            made.close()
+        answers.append(one.arrays["tool_delta"])
+    assert np.array_equal(*answers)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -48,6 +49,7 @@ from rosa_server.models.backend import (
     ModelOutput,
     capabilities_of,
 )
+from rosa_server.models.stacking import Place, nowhere
 
 Array = NDArray[np.float64]
 
@@ -77,9 +79,17 @@ class Translator:
         )
         self._history = History()
 
-    def to_model(self, now_s: float, one: ModelInput) -> ModelInput:
-        """What the model is given. Raises `ValueError` for an input that it cannot be made of."""
-        images = {key: self._picture(now_s, key, one) for key in self._spec.cameras} or one.images
+    @property
+    def remembers(self) -> bool:
+        """Whether what the model is given depends on what came before."""
+        return any(camera.history > 1 for camera in self._spec.cameras.values())
+
+    def to_model(self, now_s: float, one: ModelInput, place: Place = nowhere) -> ModelInput:
+        """What the model is given. Raises `ValueError` for an input that it cannot be made of.
+
+        `place`: where its pictures go; by default each into an array of its own.
+        """
+        images = {key: self._picture(now_s, key, one, place) for key in self._spec.cameras} or one.images
         state = {key: self._state(key, parts, one) for key, parts in self._spec.state.items()} or one.state
         overlap = None if self._spec.actions is not None else one.overlap
         return replace(one, prompt=self._prompt(one), images=images, state=state, overlap=overlap)
@@ -106,7 +116,7 @@ class Translator:
         updates = None if output.updates is None else output.updates[:, :rows]
         return replace(output, arrays={**rest, **arrays}, updates=updates)
 
-    def _picture(self, now_s: float, key: str, one: ModelInput) -> NDArray[np.uint8]:
+    def _picture(self, now_s: float, key: str, one: ModelInput, place: Place) -> NDArray[np.uint8]:
         spec = self._spec.cameras[key]
         raw = one.images.get(spec.camera)
         if raw is None:
@@ -120,7 +130,11 @@ class Translator:
         except ValueError as error:
             raise ValueError(f"camera {spec.camera!r}: {error}") from None
         if spec.history == 1:
-            return picture
+            row = place(key, picture.shape)
+            if row is None:
+                return picture
+            np.copyto(row, picture)
+            return row
         past = self._history.with_past(now_s, (one.robot, key), raw, picture, spec.history)
         return np.stack(past)
 
@@ -179,8 +193,8 @@ class Translator:
                     f"the model answered no {key!r}; it answered {', '.join(arrays) or 'nothing'}"
                 )
             values = np.asarray(arrays[key], np.float64)
-            if values.ndim == 1 and len(names) == 1:
-                values = values[:, None]
+            if values.ndim == 1:  # rows of one column, or one row
+                values = values[:, None] if len(names) == 1 else values[None]
             if values.ndim != 2 or values.shape[1] != len(names) or not len(values):
                 raise AnswerError(
                     f"{key}: expected (rows, {len(names)}) for {', '.join(names)}, the model answered {values.shape}"
@@ -333,6 +347,19 @@ class Adapted:
         self._translator: Translator | None = None
 
     @property
+    def resolved(self) -> Resolved:
+        """The adapter, as it stands."""
+        return self._resolved
+
+    @contextmanager
+    def otherwise(self, resolved: Resolved) -> Iterator[Adapted]:
+        """The same model, loaded already, behind another adapter: what would it answer then? Raises `ConfigError` for
+        an adapter that cannot be."""
+        other = Adapted(self._backend, resolved)
+        other._translator = Translator(resolved, self._model())
+        yield other
+
+    @property
     def capabilities(self) -> Capabilities:
         """Those of the model, as far as they hold behind the adapter. Raises as `input_spec`."""
         able = capabilities_of(self._backend)
@@ -388,10 +415,20 @@ class Adapted:
             raise RuntimeError("load() comes before infer()")
         now_s = time.monotonic()
         translator = self._translator
-        outputs = self._backend.infer([translator.to_model(now_s, one) for one in batch])
+        outputs = self._backend.infer([one.prepared or translator.to_model(now_s, one) for one in batch])
         if len(outputs) != len(batch):
             return outputs  # the worker says what is wrong
         return [translator.from_model(one, output) for one, output in zip(batch, outputs, strict=True)]
+
+    def prepare_ahead(self, one: ModelInput, place: Place) -> ModelInput:
+        """Its pictures resized, while the model runs another batch. Not where earlier pictures count: they come in the
+        order of the batches."""
+        if self._translator is None or self._translator.remembers:
+            return one
+        try:
+            return replace(one, prepared=self._translator.to_model(time.monotonic(), one, place))
+        except ValueError:  # `infer` says why
+            return one
 
     def close(self) -> None:
         self._backend.close()

@@ -25,6 +25,7 @@ from rosa_contract.wire.bounds import MAX_BATCH
 from rosa_server.models.backend import Capabilities, InputSpec, ModelInput, ModelOutput, check_batch
 from rosa_server.models.registry import BackendError
 from rosa_server.models.requirements import needs
+from rosa_server.models.stacking import stacked
 
 ENVIRONMENT = "jax"
 NPZ, SAFETENSORS = ".npz", ".safetensors"
@@ -131,9 +132,7 @@ class JaxPolicyBackend:
 
     def _stacked(self, batch: Sequence[ModelInput]) -> dict[str, dict[str, NDArray[Any]]]:
         return {
-            "images": {
-                name: np.stack([one.images[name] for one in batch]) for name in self.input_spec.images
-            },
+            "images": {name: stacked([one.images[name] for one in batch]) for name in self.input_spec.images},
             "state": {
                 name: np.stack([one.state[name].astype(np.float32) for one in batch])
                 for name in self.input_spec.state
@@ -142,7 +141,7 @@ class JaxPolicyBackend:
 
 
 def load_parameters(path: str) -> Any:
-    """A mapping of arrays from .npz or .safetensors, floating-point ones as float32; the tree of an Orbax folder.
+    """A mapping of arrays from .npz or .safetensors, or the tree of an Orbax folder; floating-point ones as float32.
 
     Raises `BackendError` and `FileNotFoundError`.
     """
@@ -154,7 +153,8 @@ def load_parameters(path: str) -> Any:
     try:
         if where.is_dir():
             orbax = needs.package("orbax.checkpoint", f"{ENVIRONMENT} --with orbax-checkpoint")
-            return orbax.StandardCheckpointer().restore(where.absolute())
+            tree = orbax.StandardCheckpointer().restore(where.absolute())
+            return needs.package("jax", ENVIRONMENT).tree.map(_as_float32, tree)
         if where.suffix == NPZ:
             with np.load(where, allow_pickle=False) as held:
                 arrays = {name: held[name] for name in held.files}
@@ -168,10 +168,13 @@ def load_parameters(path: str) -> Any:
         raise
     except Exception as error:  # of safetensors and Orbax
         raise BackendError("bad_weights", f"{where}: {_first(error)}") from error
-    return {
-        name: one.astype(np.float32) if np.issubdtype(one.dtype, np.floating) else one
-        for name, one in arrays.items()
-    }
+    return {name: _as_float32(one) for name, one in arrays.items()}
+
+
+def _as_float32(one: Any) -> Any:
+    """An array, of NumPy or JAX; bfloat16 is one of JAX's, which NumPy does not call floating."""
+    floating = np.issubdtype(one.dtype, np.floating) or one.dtype.name == "bfloat16"
+    return one.astype(np.float32) if floating else one
 
 
 def _first(error: BaseException) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from rosa_server.models.backend import Capabilities, InputSpec, ModelInput, ModelOutput, check_batch
 from rosa_server.models.registry import BackendError
 from rosa_server.models.requirements import needs
+from rosa_server.models.stacking import stacked
 
 ENVIRONMENT = "lerobot"
 ANSWER = "action"
@@ -127,7 +128,9 @@ class LerobotBackend:
         torch = self._torch
         told: dict[str, Any] = {"task": [one.prompt for one in batch]}
         for name in self.input_spec.images:
-            pictures = torch.from_numpy(np.stack([one.images[name] for one in batch]))
+            pictures = torch.from_numpy(stacked([one.images[name] for one in batch]))
+            # As bytes: a quarter of what they are as numbers, and the GPU turns them into these.
+            pictures = pictures.to(self._device, non_blocking=True)
             told[name] = pictures.permute(0, 3, 1, 2).contiguous().float() / 255
         for name in self.input_spec.state:
             told[name] = torch.from_numpy(np.stack([one.state[name] for one in batch]).astype(np.float32))

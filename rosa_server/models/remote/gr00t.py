@@ -25,6 +25,7 @@ from rosa_server.models.remote.asking import (
     spec_of,
     waited_for,
 )
+from rosa_server.models.stacking import stacked
 
 DIALECTS = {"n1.5": Dialect.NPY, "n1.6": Dialect.NPY, "n1.7": Dialect.ND}
 FLAT = "n1.5"
@@ -104,7 +105,7 @@ class Gr00tRemoteBackend:
         """Flat names; images (robots, frames, height, width, 3), states (robots, 1, values), texts a list each."""
         flat: dict[str, Any] = {}
         for name in batch[0].images:
-            pictures = np.stack([one.images[name] for one in batch])
+            pictures = stacked([one.images[name] for one in batch])
             flat[_named(VIDEO, name)] = pictures[:, None] if pictures.ndim == 4 else pictures
         for name in batch[0].state:
             values = np.stack([np.asarray(one.state[name], np.float32) for one in batch])

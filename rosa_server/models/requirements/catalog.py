@@ -36,6 +36,12 @@ CATALOG: Mapping[str, Entry] = {
     ),
     "null": Entry("answers zeros at once, to measure what serving costs"),
     "openpi_remote": Entry("a policy server of openpi that runs already", ("websockets",), "remote", "`url`"),
+    "openvla": Entry(
+        "OpenVLA from its published folder",
+        ("torch", "safetensors", "tokenizers"),
+        "transformers",
+        "`model`, a folder with weights",
+    ),
     "replay": Entry("answers from a file"),
     "task_monitor": Entry("the shipped task monitor of the Panda", ("torch", "safetensors")),
     "token_policy": Entry(

@@ -87,6 +87,19 @@ def copy_tensors(path: Path, fills: Iterable[Fill]) -> None:
                 start += rows
 
 
+def shapes_of(path: Path) -> dict[str, list[int]]:
+    """Tensor name -> its shape, without reading it. Raises `BackendError`."""
+    files = _files(path)
+    shapes: dict[str, list[int]] = {}
+    for file in sorted(set(files.values())):
+        try:
+            with safe_open(str(file), framework="pt") as opened:
+                shapes |= {name: list(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118 (no mapping)
+        except (SafetensorError, OSError) as error:
+            raise BackendError("bad_weights", f"{file}: {error}") from error
+    return shapes
+
+
 def _files(path: Path) -> dict[str, Path]:
     """Tensor name -> the file that holds it."""
     if path.is_file():

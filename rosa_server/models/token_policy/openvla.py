@@ -75,16 +75,25 @@ def load_openvla(network: OpenVla, path: Path) -> None:
     copy_tensors(path, fills)
 
 
-def actions_of(tokens: NDArray[np.integer], low: ArrayLike, high: ArrayLike) -> NDArray[np.float64]:
-    """Tokens `(n, 7)` -> actions `(n, 7)`: the last 256 text tokens are bins over -1 .. 1, counted from the end, and
-    `low`, `high` `(7,)` are the 1st and 99th percentile of the data set that the model was tuned on."""
+def actions_of(
+    tokens: NDArray[np.integer],
+    low: ArrayLike,
+    high: ArrayLike,
+    scaled: ArrayLike | None = None,
+    text_tokens: int = TEXT_TOKENS,
+) -> NDArray[np.float64]:
+    """Tokens `(n, columns)` -> actions `(n, columns)`: the last 256 text tokens are bins over -1 .. 1, counted from the
+    end, and `low`, `high` `(columns,)` are the 1st and 99th percentile of the data set that the model was tuned on.
+
+    `scaled` `(columns,)`: which of them these percentiles are for; default: all but the last, the gripper, which is a
+    share already.
+    """
     edges = np.linspace(-1.0, 1.0, BINS)
     middles = (edges[:-1] + edges[1:]) / 2
-    normalised = middles[np.clip(TEXT_TOKENS - np.asarray(tokens) - 1, 0, BINS - 2)]
+    normalised = middles[np.clip(text_tokens - np.asarray(tokens) - 1, 0, BINS - 2)]
     least, most = np.asarray(low, np.float64), np.asarray(high, np.float64)
-    # The gripper, last, is a share already.
-    scaled = (normalised + 1.0) / 2.0 * (most - least) + least
-    return np.concatenate([scaled[:, :-1], normalised[:, -1:]], axis=1)
+    which = np.arange(len(least)) < len(least) - 1 if scaled is None else np.asarray(scaled, bool)
+    return np.where(which, (normalised + 1.0) / 2.0 * (most - least) + least, normalised)
 
 
 def _vision_fills(encoder: VisionTransformer, at: str) -> list[Fill]:

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.serialization import serialize_message
-from rosa_interfaces.msg import ArmCommand
+from rosa_interfaces.msg import ActionChunk, ArmCommand
 from sensor_msgs.msg import CameraInfo, JointState
 from std_msgs.msg import Empty, Header
 
-from rosa_client.recording.bag import schema_text
+from rosa_client.recording.bag import BagWriter, schema_text
 from rosa_server.bags.cdr import CdrError, decode
 from rosa_server.bags.records import RecordingError
-from rosa_server.trying.recordings import read_steps
+from rosa_server.trying.recordings import COMMAND, JOINT_STATE, read_steps
 from tests.unit.server.trying.toy import world, write_bag
 
 
@@ -92,3 +92,36 @@ def test_what_cannot_be_used_is_refused_by_cause(tmp_path: Path) -> None:
         with pytest.raises(RecordingError) as caught:
             read_steps(tmp_path / name, cameras, joints, robot)
         assert caught.value.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("fingers", "grippers", "widths"),
+    [
+        (["left_finger_joint1", "left_finger_joint2", "right_finger_joint1", "right_finger_joint2"], 2, 2),
+        (["left_inner_finger_joint", "right_inner_finger_joint"], 1, 1),
+    ],
+    ids=["two grippers", "one with a left and a right finger"],
+)
+@pytest.mark.parametrize("chunks", [True, False], ids=["rosa", "any robot"])
+def test_each_gripper_has_a_width(
+    tmp_path: Path, fingers: list[str], grippers: int, widths: int, chunks: bool
+) -> None:
+    """Both recorded widths stand beside the joints, in the order of the arms."""
+    bag = BagWriter(tmp_path / "run.mcap")
+    states, orders = bag.channel("/a/joint_states", JOINT_STATE), bag.channel("/a/arm_command", COMMAND)
+    columns = ["j1", "j2", *(["left_gripper", "right_gripper"] if grippers == 2 else ["gripper"])]
+    halves = [0.01, 0.01, 0.03, 0.03][: len(fingers)]
+    for number in range(60):
+        positions = [0.01 * number, 0.0, *halves]
+        message = JointState(name=["j1", "j2", *fingers], position=positions)
+        bag.add(states, int((1000 + 0.05 * number) * 1e9), serialize_message(message))
+    if chunks:
+        rows = np.tile([0.1, 0.2, 0.02, 0.06][: len(columns)], (4, 1))
+        chunk = ActionChunk(step_s=0.05, horizon=4, names=columns, data=rows.ravel().tolist())
+        bag.add(orders, int(1001e9), serialize_message(ArmCommand(kind=ArmCommand.PLAY, chunk=chunk)))
+    bag.close()
+    for step in read_steps(tmp_path / "run.mcap", [], most=4, grippers=grippers):
+        assert step.recorded is not None
+        assert step.state["gripper_width"] == pytest.approx([0.02, 0.06][:widths])
+        assert step.recorded.rows.shape[1] == 2 + widths
+        assert step.recorded.rows[-1, 2:] == pytest.approx([0.02, 0.06][:widths])

@@ -18,9 +18,19 @@ from rosa_server.models.backend import Backend, ModelOutput
 from rosa_server.trying.judges import judge
 from rosa_server.trying.steps import Answered, ModelTrial, TrialStep
 from rosa_server.trying.trial import TrialAsker, TriedRobot, try_model
-from tests.unit.server.trying.toy import OPEN_M, SIZE, STEP_S, ToyPolicy, world, write_bag
+from tests.system.server_harness import ROOT
+from tests.unit.server.trying.toy import (
+    OPEN_M,
+    SIZE,
+    STEP_S,
+    LerobotPolicy,
+    ToyPolicy,
+    grasped,
+    world,
+    write_bag,
+)
 
-BODY = TriedRobot((np.full(2, -3.0), np.full(2, 3.0)), (0.0, OPEN_M))
+BODY = TriedRobot((np.full(2, -3.0), np.full(2, 3.0)), ((0.0, OPEN_M),))
 PERIOD_S = STEP_S * 16
 TOY = "tests.unit.server.trying.toy:ToyPolicy"
 
@@ -99,8 +109,26 @@ def test_a_state_in_degrees_is_named() -> None:
     assert "`state`" in found[0].do
 
 
-def test_a_gripper_upside_down_is_named() -> None:
-    assert causes(ToyPolicy(closed=True), world()) == ["gripper_upside_down"]
+def test_degrees_both_ways_are_named() -> None:
+    class Both(LerobotPolicy):
+        """Degrees alone; its gripper is as ROSA's."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self._written = "width"
+
+    found = judge(try_model(TrialAsker(Both(), "system1", PERIOD_S), grasped(), BODY))
+    assert [one.cause for one in found] == ["degrees_for_radians"]
+    assert "`state`" in found[0].do and "`actions`" in found[0].do
+
+
+def test_a_policy_of_lerobot_without_an_adapter_is_named_with_and_without_a_recording() -> None:
+    found = judge(try_model(TrialAsker(LerobotPolicy(), "system1", PERIOD_S), grasped(), BODY))
+    assert [one.cause for one in found] == ["degrees_for_radians", "gripper_unit"]
+    assert "lerobot_so101" in found[0].do and "`gripper: open_percent`" in found[1].do
+    alone = [replace(step, recorded=None) for step in grasped()]
+    found = judge(try_model(TrialAsker(LerobotPolicy(), "system1", PERIOD_S), alone, BODY))
+    assert [one.cause for one in found] == ["degrees_for_radians"]
 
 
 @pytest.mark.parametrize("factor", [3.0, 0.4])
@@ -114,6 +142,17 @@ def test_a_rate_that_nobody_says_is_not_judged() -> None:
     trial = try_model(TrialAsker(ToyPolicy(), "system1", None), world(), BODY)
     assert not trial.step_known
     assert judge(trial) == []
+
+
+@pytest.mark.parametrize(("options", "cause"), [({}, None), ({"deg": True}, "degrees_for_radians")])
+def test_a_horizon_of_one_is_compared_as_well(options: dict[str, Any], cause: str | None) -> None:
+    class One(ToyPolicy):
+        def infer(self, batch: Any) -> list[ModelOutput]:
+            return [ModelOutput({"actions": one.arrays["actions"][-1:]}) for one in super().infer(batch)]
+
+    assert causes(One(**options), world()) == ([cause] if cause else [])
+    swapped = causes(One(), turned(_colours))
+    assert swapped == ["colours_swapped"]
 
 
 def test_a_constant_answer_is_named() -> None:
@@ -139,6 +178,9 @@ def test_a_camera_that_the_model_does_not_look_at_is_named() -> None:
     [
         (np.full((16, 3), np.nan), "not_finite"),
         (np.zeros((16, 7)), "wrong_columns"),
+        (np.zeros(3), "wrong_columns"),
+        (np.zeros((1, 16, 3)), "wrong_columns"),
+        (np.zeros((0, 3)), "wrong_columns"),
         (None, "no_actions"),
     ],
 )
@@ -206,6 +248,7 @@ def test_a_recording_is_compared_and_drawn(
     assert picture is not None and picture.std() > 5
 
 
+@pytest.mark.slow
 def test_planted_in_the_factory_file_each_mistake_is_named(
     write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -263,6 +306,20 @@ def test_one_answer_without_a_recording(
     assert "128x128 px resized to 32x32" in done.err
 
 
+def test_a_picture_that_the_adapter_leaves_out_is_not_shown_to_the_model(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is no camera that the model ignores; one that nobody mapped is refused, as its robot would be."""
+    for name, picture in {**world(1)[0].images, "overhead": np.zeros((SIZE, SIZE, 3), np.uint8)}.items():
+        cv2.imwrite(str(tmp_path / f"{name}.png"), picture[..., ::-1])
+    shown = [f"--image={name}={tmp_path / name}.png" for name in ("front", "wrist", "overhead")]
+    state = ["--state", "joint_position=0.1,0.2"]
+    assert main([*write(adapter(unused=["overhead"])), *shown, *state]) == 0
+    assert "camera overhead is `unused`" in capsys.readouterr().err
+    assert main([*write(adapter()), *shown, *state]) == 2
+    assert "the adapter maps no camera 'overhead'; it takes front, wrist" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -292,3 +349,43 @@ class Broken(ToyPolicy):
 
     def load(self) -> None:
         raise RuntimeError("no CUDA")
+
+
+@pytest.mark.parametrize(
+    ("robot", "said"),
+    [
+        ("ur5e", "needs state 'joint_position' with 2 values; got 6"),
+        ("panda", "needs camera 'front' as 32x32 px (width x height); got 96x96"),
+        ("bimanual_ur5e", "needs state 'gripper_width' with 1 values; got 2"),
+    ],
+)
+def test_a_robot_that_would_be_refused_is_named_with_everything_that_differs(
+    write: Write, tmp_path: Path, robot: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = []
+    for name, picture in world(1)[0].images.items():
+        cv2.imwrite(str(tmp_path / f"{name}.png"), picture[..., ::-1])
+        shown.append(f"--image={name}={tmp_path / name}.png")
+    words = [*write(), *shown, "--robot", str(ROOT / f"configs/robots/{robot}.yaml"), "--json"]
+    assert main(words) == 3
+    [found] = json.loads(capsys.readouterr().out)["suspicions"]
+    assert found["cause"] == "robot_differs" and said in found["found"]
+
+
+def test_a_model_that_names_no_state_is_given_what_the_robot_would_send(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    robot = str(ROOT / "configs/robots/ur5e.yaml")
+    main(["try", "x", "--backend", "null", "--robot", robot, "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["made"]["actions"]["shape"] == [50, 6]
+    assert "wrong_columns" not in {one["cause"] for one in told["suspicions"]}
+
+
+def test_a_model_that_takes_no_state_is_held_against_the_robots_columns() -> None:
+    step = TrialStep(0.0, {}, {})
+    output = ModelOutput({"actions": np.zeros((4, 8), np.float32)})
+    path = TrialAsker(ToyPolicy(), "system1", PERIOD_S)._path(step, output)
+    found = judge(ModelTrial("system1", [Answered(step, output, 1.0, path)], columns=6))
+    assert [one.cause for one in found] == ["wrong_columns"]
+    assert "8 columns, the robot has 6" in found[0].found

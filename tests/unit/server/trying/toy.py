@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path as File
 from typing import Any
 
 import numpy as np
 
+from rosa_contract.config.conventions import gripper_from, gripper_in
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
 from rosa_server.trying.steps import Path, TrialStep
 
@@ -48,6 +50,43 @@ class ToyPolicy:
     def close(self) -> None: ...
 
 
+class GraspingPolicy(ToyPolicy):
+    """Where joint 1 goes depends on how open the gripper is, which it reads and orders as `written` says."""
+
+    def __init__(self, written: str = "closed_percent") -> None:
+        super().__init__()
+        self._written = written
+
+    def _rows(self, one: ModelInput) -> np.ndarray[Any, Any]:
+        width = gripper_from(self._written, one.state["gripper_width"], 0.0, OPEN_M)
+        rows = super()._rows(one)
+        rows[:, 0] += np.linspace(0, 2, HORIZON) * (width[0] / OPEN_M - 0.5)
+        rows[:, 2:] = gripper_in(self._written, rows[:, 2:], 0.0, OPEN_M)
+        return rows
+
+
+class LerobotPolicy(GraspingPolicy):
+    """Degrees and percent of open both ways, as LeRobot's followers write them."""
+
+    def __init__(self) -> None:
+        super().__init__("open_percent")
+
+    def _rows(self, one: ModelInput) -> np.ndarray[Any, Any]:
+        joints = np.radians(one.state["joint_position"])
+        rows = super()._rows(replace(one, state={**one.state, "joint_position": joints}))
+        rows[:, :2] = np.degrees(rows[:, :2])
+        return rows
+
+
+def grasped(count: int = 8) -> list[TrialStep]:
+    """What a robot did whose policy was asked and read as it has to be."""
+    policy, steps = GraspingPolicy("width"), []
+    for step in world(count):
+        rows = policy.infer([step.asked("system1")])[0].arrays["actions"]
+        steps.append(replace(step, recorded=Path(rows.astype(np.float64), STEP_S)))
+    return steps
+
+
 def red_at(picture: np.ndarray[Any, Any]) -> float:
     """-1 .. 1 rad: where the picture is red."""
     signed = picture.astype(int)
@@ -84,6 +123,16 @@ def world(count: int = 8, seed: int = 3, joined: bool = False) -> list[TrialStep
         recorded = Path(np.concatenate([rows, width], axis=1), STEP_S)
         steps.append(TrialStep(float(number), images, state, "go to red", recorded))
     return steps
+
+
+def frames(still: int = 40) -> Iterator[dict[str, Any]]:
+    """The world frame by frame, `STEP_S` apart: both pictures, and the `row` of joints and width; the arm rests for
+    `still` frames after each of its ways."""
+    for step in world(joined=True):
+        assert step.recorded is not None
+        rows = list(step.recorded.rows)
+        for row in rows + [rows[-1]] * still:
+            yield {**step.images, "row": row}
 
 
 def write_bag(

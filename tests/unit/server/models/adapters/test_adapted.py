@@ -345,3 +345,45 @@ def test_a_measurement_uses_pictures_of_the_models_size() -> None:
     one = adapted(Told(), preset="openpi_droid")
     assert one.input_spec.images["front"] == (1200, 1920)
     assert one.capabilities.nominal.images["front"] == (224, 224)
+
+
+def test_pictures_are_resized_ahead_of_time_into_the_place_that_the_worker_has_for_them() -> None:
+    model = Told()
+    camera = {"camera": "front", "height": 24, "width": 32, "fit": "stretch"}
+    behind_it = adapted(model, cameras={"image": camera}, unused=["wrist"])
+    one = seen("monitor")
+    row = np.zeros((24, 32, 3), np.uint8)
+    ready = behind_it.prepare_ahead(one, lambda name, shape: row)
+    assert ready.prepared is not None and ready.images is one.images, "the answer is about its own"
+    behind_it.infer([ready, one])
+    assert model.given[0].images["image"] is row
+    assert row[..., 0].min() == 255 and (row == model.given[1].images["image"]).all()
+    assert model.given[0].prompt == model.given[1].prompt
+
+
+def test_what_depends_on_earlier_pictures_or_cannot_be_made_is_left_to_its_turn() -> None:
+    camera = {"camera": "front", "height": 24, "width": 32, "fit": "stretch"}
+    for spec, one in (
+        ({**camera, "history": 2}, seen("monitor")),
+        (camera, replace(seen("monitor"), images={})),
+    ):
+        model = Told()
+        behind_it = adapted(model, cameras={"image": spec}, unused=["wrist"])
+        ready = behind_it.prepare_ahead(one, lambda name, shape: None)
+        assert ready is one
+        if one.images:
+            behind_it.infer([ready])
+            assert model.given[0].images["image"].shape == (2, 24, 32, 3)
+        else:
+            with pytest.raises(ValueError, match="'front' is missing"):
+                behind_it.infer([ready])
+
+
+def test_one_action_alone_is_one_row() -> None:
+    """As models with a horizon of one answer it; an array of another length is still refused."""
+    actions = asked(
+        Told(answer={"actions": np.zeros(7)}), preset="openvla_bridge", robot=PANDA, unused=["wrist"]
+    )
+    assert actions.shape == (1, 8)
+    with pytest.raises(AnswerError, match=r"expected \(rows, 7\)"):
+        asked(Told(answer={"actions": np.zeros(6)}), preset="openvla_bridge", robot=PANDA, unused=["wrist"])

@@ -53,6 +53,7 @@ def test_each_component_gets_its_kind_of_answer(backend: TransformersVlmBackend)
     assert [name.split()[0] for name in monitor.text.split(", ")] == ["ongoing", "done", "failed"]
 
 
+@pytest.mark.slow
 def test_a_batch_answers_as_each_request_alone(backend: TransformersVlmBackend) -> None:
     asked = [seen(("monitor", "system2", "hand")[n % 3], n, "a longer prompt " * n) for n in range(6)]
     together, alone = backend.infer(asked), [backend.infer([one])[0] for one in asked]

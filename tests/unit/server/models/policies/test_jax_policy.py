@@ -34,6 +34,12 @@ def test_parameters_that_cannot_be_read_name_the_file(tmp_path: Path) -> None:
         assert error.value.cause == "bad_weights" and "\n" not in str(error.value)
 
 
+def test_a_folder_of_orbax_names_what_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "orbax", None)
+    with pytest.raises(BackendError, match="rosa env jax --with orbax-checkpoint"):
+        load_parameters(str(tmp_path))
+
+
 def test_an_array_of_objects_is_not_unpickled(tmp_path: Path) -> None:
     np.savez(tmp_path / "p.npz", weights=np.array([{}], dtype=object))
     with pytest.raises(BackendError, match="allow_pickle"):
