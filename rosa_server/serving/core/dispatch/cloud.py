@@ -7,11 +7,11 @@ from functools import partial
 
 from rosa_server.plan.placement import Replica
 from rosa_server.serving.core.dispatch.lane import Agenda, Given, Lane
-from rosa_server.serving.core.queueing.ranking import Ranking
+from rosa_server.serving.core.queueing.order import Ranking
 from rosa_server.serving.core.queueing.tiers import Edge, overflow
 from rosa_server.serving.core.workers.pool import WorkerPool
 from rosa_server.serving.core.workers.worker_state import WorkerState
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import BatchProfile
 
 
 class CloudLane(Lane):

@@ -18,27 +18,24 @@ from rosa_contract.wire import messages as m
 from rosa_server.plan.admission import AdmissionControl, Admitted
 from rosa_server.plan.placement import Placement, replica_name
 from rosa_server.serving.core.dispatch.dispatcher import Dispatcher
+from rosa_server.serving.core.dispatch.lane import RequestQueue
 from rosa_server.serving.core.dispatch.rerouting import Rerouting
 from rosa_server.serving.core.queueing.actions import Action, Kill, Note, Say, Visit
 from rosa_server.serving.core.queueing.ledger import Ledger
 from rosa_server.serving.core.queueing.lengths import TaskLengths
-from rosa_server.serving.core.queueing.order import Order, RemainingWork
+from rosa_server.serving.core.queueing.order import Order, Ranking, RemainingWork, Turnover
 from rosa_server.serving.core.queueing.orders import order_of
-from rosa_server.serving.core.queueing.queue import RequestQueue
-from rosa_server.serving.core.queueing.ranking import Ranking
-from rosa_server.serving.core.queueing.turnover import Turnover
-from rosa_server.serving.core.rates.control import WINDOW_S
-from rosa_server.serving.core.rates.shares import DecodeBudget
-from rosa_server.serving.core.sessions.check import (
+from rosa_server.serving.core.rates.control import WINDOW_S, DecodeBudget
+from rosa_server.serving.core.sessions.router import Failover, Router
+from rosa_server.serving.core.sessions.session import (
+    Session,
+    Sessions,
     largest_request,
     misfit,
     observation_of,
     progress_of,
     request_fields,
 )
-from rosa_server.serving.core.sessions.failover import Failover
-from rosa_server.serving.core.sessions.router import Router
-from rosa_server.serving.core.sessions.session import Session, Sessions
 from rosa_server.serving.core.sessions.slots import Slots
 from rosa_server.serving.core.workers.epochs import OLD_EPOCH, Epochs
 from rosa_server.serving.core.workers.pool import WorkerPool
@@ -260,6 +257,10 @@ class ServingCore:
         moves = self.router.adopt(placement, admission, planned)
         self._epochs.adopted(before, placement)
         self._rerouting.adopted(now_s, moves)
+
+    def epoch_of(self, replica: str) -> int:
+        """The number of the schedule since which a replica has been as it is."""
+        return self._epochs.since(replica)
 
     def _on(self, connection: bytes) -> list[Session]:
         session = self.sessions.get(connection)

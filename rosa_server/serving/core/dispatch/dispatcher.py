@@ -17,19 +17,14 @@ from rosa_server.serving.core.dispatch.lane import Agenda, Lane
 from rosa_server.serving.core.dispatch.shared_gpu import Turns
 from rosa_server.serving.core.queueing.actions import Action, Cancel, Dispatch, Reply, Say
 from rosa_server.serving.core.queueing.ledger import Call, Ledger
-from rosa_server.serving.core.queueing.order import EarliestDeadline
-from rosa_server.serving.core.queueing.ranking import Ranking
+from rosa_server.serving.core.queueing.order import EarliestDeadline, Ranking
 from rosa_server.serving.core.rates.permits import Key, Permit
 from rosa_server.serving.core.workers.pool import WorkerPool
 from rosa_server.serving.core.workers.shadowing import Shadow
 from rosa_server.serving.core.workers.worker_state import Batch, SharedGpu, WorkerState
 
-SAYS_HOW_FULL = (
-    "",
-    "budget_spent",
-    "queue_full",
-    "no_worker",
-)  # endings that tell of the servers, not of the request
+# Causes that tell how full the servers are; the others are about the request. The empty one: it went well.
+LOAD_CAUSES = ("", "budget_spent", "queue_full", "no_worker")
 NEVER_RAN = ("cancelled", "budget_spent")
 MAX_ATTEMPTS = 2  # a call that two workers died with is answered `failed`
 
@@ -268,7 +263,7 @@ class Dispatcher:
     ) -> None:
         """Answer a call, unless it has been answered. `cause`: one of `messages.CAUSES`, or empty for status ok."""
         if self.ledger.close(call):
-            if call.queue is not None and cause in SAYS_HOW_FULL:
+            if call.queue is not None and cause in LOAD_CAUSES:
                 late = bool(cause) or now_s + call.network_s > call.deadline_s
                 self.lanes[call.queue].rates.ended(late)
             status = m.CAUSES[cause] if cause else m.OK

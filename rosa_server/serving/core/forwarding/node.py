@@ -10,7 +10,7 @@ replica, as a *guest*, beside the calls of that gateway's own robots.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -32,15 +32,16 @@ from rosa_server.serving.core.forwarding.peer import (
     HERE,
     PeerGateway,
 )
-from rosa_server.serving.core.queueing.actions import Action, Cancel, Dispatch, Kill, Note, Reply, Tell
-from rosa_server.serving.core.sessions.failover import Failover
-from rosa_server.serving.core.sessions.homes import Grant, HomeSlots, SlotTokens
+from rosa_server.serving.core.queueing.actions import Action, Cancel, Dispatch, Kill, Note, Reply, Say, Tell
+from rosa_server.serving.core.sessions.homes import Grant, HomeSlots, KeepsGrants, SlotTokens
+from rosa_server.serving.core.sessions.router import Failover
 from rosa_server.serving.core.sessions.slots import task_of
 from rosa_server.serving.core.workers.epochs import OLD_EPOCH
 
 NO_MORE = "a schedule of several gateways has the planned robots only"
 ANSWER_GRACE_S = 0.25  # after its budget a forwarded call is answered here, whatever its node does
 SWEEP_EVERY_S = 1.0
+WRITES_S = 0.002  # between two looks whether a slot is written down
 WORKS_S = 1.0  # a robot that has called within this time works here
 BORROWED = "/@"  # in the name of such a worker, between its replica and its node
 
@@ -68,13 +69,15 @@ class NodeCore(ServingCore):
         life: str,
         tokens: SlotTokens,
         kept: Mapping[str, Grant],
-        keep: Callable[[Mapping[str, Grant]], bool],
+        keeper: KeepsGrants,
+        passing: tuple[str, ...] = (),
     ) -> None:
-        """`life`: of this process, another one after each start. `kept`, `keep`: see `HomeSlots`."""
+        """`life`: of this process, another one after each start. `kept`, `keeper`, `passing`: see `HomeSlots`."""
         self.nodes, self.life = nodes, life
 
         def slots(placement: Placement, admission: AdmissionControl, failover: Failover) -> HomeSlots:
-            self.slots = HomeSlots(placement, admission, failover, nodes.home, nodes.here, tokens, kept, keep)
+            about = (nodes.home, nodes.here, nodes.gateways, tokens, kept, keeper, passing)
+            self.slots = HomeSlots(placement, admission, failover, *about)
             return self.slots
 
         super().__init__(factory, seen_from(placement, nodes), NoAdmission(NO_MORE), make_slots=slots)
@@ -88,6 +91,8 @@ class NodeCore(ServingCore):
         self.guests = Guests()
         self._ready: dict[str, m.WorkerReady] = {}  # of own workers
         self._beat_s = self._guests_s = 0.0
+        self._ticked_s = inf
+        self._welcomes: dict[bytes, Say] = {}  # of robots whose slots are not written down yet
 
     @property
     def epoch(self) -> int:
@@ -111,6 +116,15 @@ class NodeCore(ServingCore):
                 if guest is not None:
                     self._dispatcher.cancel(now_s, guest.connection, guest.asked.request_id)
 
+    def peer_quiet(self, now_s: float, node: str) -> None:
+        """Not a byte of another gateway has come for a while, though the connection holds. Its workers are passed over
+        where others could run their calls; elsewhere a pause of a fifth of a second would become lost calls."""
+        quiet = {worker_id.rpartition("/")[0]: worker_id for worker_id in self._borrowed_at(node)}
+        for replica, worker_id in quiet.items():
+            if self.router.failover.covered(replica, quiet):  # with each one a standby has its hands full
+                self._do(Note("peer_silent", {"node": node, "replica": replica}))
+                self.on_lost(now_s, worker_id, f"nothing is heard of {node}")
+
     def peer_ended(self, now_s: float, node: str) -> None:
         """The connection to another gateway has ended."""
         if self.peers[node].happens(ENDS):
@@ -132,9 +146,6 @@ class NodeCore(ServingCore):
         for slot, grant in beat.returned.items():
             if not self._works_with(grant[1], slot):
                 self.slots.give_back(slot, grant)
-        for slot, grant in beat.grants.items():
-            if self._works_with_another(now_s, grant[1], slot):
-                self.slots.spare(slot, grant)
         if peer.state != HERE:
             return
         if was != HERE:
@@ -152,10 +163,17 @@ class NodeCore(ServingCore):
             return False
         return session.slot != slot and session.task == task_of(slot)
 
+    def _spare_slots(self, now_s: float) -> None:
+        """Other gateways have given a slot to robots that work here with another one."""
+        for slot, grant in self.slots.told.items():
+            if self._works_with_another(now_s, grant[1], slot):
+                self.slots.spare(slot, grant)
+        self.slots.settle()
+
     def _borrow(self, now_s: float, node: str, beat: Beat) -> None:
         """Its replicas have warm workers, or have none any more."""
         warm = {self._replica_of(ready): ready for ready in beat.warm}
-        for worker_id in [one for one, of in self._borrowed.items() if of == node]:
+        for worker_id in self._borrowed_at(node):
             if worker_id.rpartition("/")[0] not in warm:
                 self.on_lost(now_s, worker_id, f"{node} has no warm worker of it")
         for replica, ready in warm.items():
@@ -165,6 +183,9 @@ class NodeCore(ServingCore):
                 self._borrowed[worker_id], self._borrowed_of[replica] = node, worker_id
                 one = replace(ready, worker_id=worker_id, max_batch=1, at_once=AT_ONCE, epoch=beat.epoch)
                 super().on_ready(now_s, one)
+
+    def _borrowed_at(self, node: str) -> list[str]:
+        return [worker_id for worker_id, of in self._borrowed.items() if of == node]
 
     def _replica_of(self, ready: m.WorkerReady) -> str:
         return self.router.placement.replica_of(ready.worker_id, ready.model) or ""
@@ -176,7 +197,7 @@ class NodeCore(ServingCore):
     def _lose(self, now_s: float, node: str, why: str) -> None:
         """A gateway that was there is no more: its workers are lost, and nobody waits for what it has asked."""
         self._do(Note("peer_lost", {"node": node, "reason": why}))
-        for worker_id in [one for one, of in self._borrowed.items() if of == node]:
+        for worker_id in self._borrowed_at(node):
             self.on_lost(now_s, worker_id, f"{node}: {why}")
         for guest in self.guests.open_of(node):
             self._dispatcher.leave(now_s, guest.connection, f"its gateway {node} is gone: {why}")
@@ -185,6 +206,9 @@ class NodeCore(ServingCore):
 
     def _take_in(self, now_s: float, node: str, asked: Forward) -> None:
         """Run a call for another gateway, or say at once why not."""
+        if asked.to_life != self.life:  # that one may have run it, and its asker knows that it is gone
+            self._do(Note("old_life", {"node": node, "number": asked.number}))
+            return
         guest = Guest(node, asked, self.epoch)
         if not self.guests.takes(guest):
             return  # delivered twice
@@ -266,6 +290,7 @@ class NodeCore(ServingCore):
             call.over_rate,
             about,
             call.frames,
+            self.peers[node].life,
         )
 
     def _answered(self, now_s: float, node: str, answer: Forwarded) -> None:
@@ -349,17 +374,24 @@ class NodeCore(ServingCore):
 
     def tick(self, now_s: float) -> float:
         """See `ServingCore`."""
+        paused_s, self._ticked_s = now_s - self._ticked_s - BEAT_EVERY_S, now_s
         for peer in self.peers.values():
+            if paused_s > 0:
+                peer.we_paused(paused_s)
             if peer.state != ABSENT and now_s >= peer.silent_at_s() and peer.happens(FALLS_SILENT):
                 self._lose(now_s, peer.node, "it is silent")
         self._give_up_late(now_s)
+        self._say_welcomes(now_s)
         next_s = super().tick(now_s)
+        if self._welcomes:
+            next_s = min(next_s, now_s + WRITES_S)
         if now_s >= self._beat_s:
             self._beat_s = now_s + BEAT_EVERY_S
             self._beat(now_s)
         if now_s >= self._guests_s:
             self._guests_s = now_s + SWEEP_EVERY_S
             self.guests.sweep(now_s)
+            self._spare_slots(now_s)
         silent_s = min((p.silent_at_s() for p in self.peers.values() if p.state != ABSENT), default=inf)
         return min(next_s, self._beat_s, silent_s, self._ends[0][0] if self._ends else inf)
 
@@ -368,13 +400,44 @@ class NodeCore(ServingCore):
         if not self._dispatcher.draining:
             known = ((one.replica, self._ready.get(one.worker_id)) for one in self.pool if not one.retired)
             warm = {replica: ready for replica, ready in known if ready is not None}
-        about = (list(warm.values()), self.slots.grants, self.slots.returned)
         for peer in self.peers.values():
-            self._do(Tell(peer.node, Beat(self.nodes.here, self.life, self.epoch, *peer.says(now_s), *about)))
+            news = self.slots.since(peer.knows)
+            said = peer.says(now_s, self.slots.version)
+            about = (list(warm.values()), news, self.slots.returned)
+            self._do(Tell(peer.node, Beat(self.nodes.here, self.life, self.epoch, *said, *about)))
+
+    def _say_welcomes(self, now_s: float) -> None:
+        """To robots whose slots are written down meanwhile; where that failed, nobody has the slot."""
+        for connection, say in list(self._welcomes.items()):
+            session = self.sessions.get(connection)
+            written = self.slots.written(session.slot) if session is not None else False
+            if written is None:
+                continue
+            del self._welcomes[connection]
+            if written:
+                self._do(say)
+            elif session is not None:
+                slot = session.slot
+                self.expel(now_s, connection, "its slot cannot be written down")
+                self._do(Say(connection, self.slots.unwritten(slot)))
+
+    def _waits(self, action: Action) -> bool:
+        """A robot hears of its slot when that is written down."""
+        if not isinstance(action, Say) or not isinstance(action.message, m.Welcome):
+            return False
+        session = self.sessions.get(action.connection)
+        if session is None or self.slots.written(session.slot):
+            return False
+        self._welcomes[action.connection] = action
+        return True
 
     def actions(self) -> list[Action]:
         """See `ServingCore`. What borrowed workers are given and told, and answers to guests, go to other gateways."""
-        return [self._outward(action) for action in super().actions() if not self._is_inward(action)]
+        return [
+            self._outward(action)
+            for action in super().actions()
+            if not self._is_inward(action) and not self._waits(action)
+        ]
 
     def _is_inward(self, action: Action) -> bool:
         """What is for a borrowed worker that counts as lost goes nowhere: its calls went elsewhere with that."""

@@ -1,7 +1,8 @@
 """What a gateway knows of another one of its schedule: whether it is there, and how far away. Pure.
 
 A peer is there while its beats come. It counts as lost when it has been silent for `SILENT_AFTER_S`, when its
-connection ends, or when it runs another schedule; then its workers count as lost, too.
+connection ends, or when it runs another schedule; then its workers count as lost, too. A pause of our own, in which
+nothing was read, counts for nobody's silence.
 """
 
 from __future__ import annotations
@@ -57,6 +58,9 @@ class PeerGateway:
     rtt_s: float = 0.0  # there and back
     beat: Beat | None = None  # the last one of this life
     said_number: int = 0
+    knows: int = 0  # the version of our slots that it has certainly heard
+    _told: dict[int, int] = field(default_factory=dict)  # beat -> the version that is told with it
+    _paused_s: float = 0.0  # of our own, since its last beat
     _said_s: dict[int, float] = field(default_factory=dict)  # beats that may still be answered
     _past: dict[str, None] = field(default_factory=dict)  # its earlier lives, which come back no more
 
@@ -80,7 +84,11 @@ class PeerGateway:
                 if len(self._past) > MAX_PAST_LIVES:
                     del self._past[next(iter(self._past))]
             self.life, self.rtt_s = beat.life, 0.0
+            self.knows = 0
+            self._told.clear()  # another process has heard these
         self.heard_s, self.heard_number, self.beat, self.epoch = now_s, beat.number, beat, beat.epoch
+        self._paused_s = 0.0
+        self.knows = max(self.knows, self._told.pop(beat.answers, 0))
         said_s = self._said_s.pop(beat.answers, None)
         if said_s is not None:
             self._measured(now_s - said_s - beat.held_ms / 1000)
@@ -93,13 +101,19 @@ class PeerGateway:
 
     def silent_at_s(self) -> float:
         """When it counts as lost if nothing is heard before."""
-        return self.heard_s + SILENT_AFTER_S
+        return self.heard_s + SILENT_AFTER_S + self._paused_s
 
-    def says(self, now_s: float) -> tuple[int, int, float]:
-        """The next beat to it: its number, which one of the peer's it answers, and how long that was kept, in ms."""
+    def we_paused(self, seconds: float) -> None:
+        """This gateway did nothing for so long; what the peer has said meanwhile is not read yet."""
+        self._paused_s += seconds
+
+    def says(self, now_s: float, version: int = 0) -> tuple[int, int, float]:
+        """The next beat to it: its number, which one of the peer's it answers, and how long that was kept, in ms.
+        `version`: of our slots that is told with it."""
         self.said_number += 1
-        self._said_s[self.said_number] = now_s
-        if len(self._said_s) > MAX_PAST_LIVES:
-            del self._said_s[next(iter(self._said_s))]
+        self._said_s[self.said_number], self._told[self.said_number] = now_s, version
+        for book in (self._said_s, self._told):
+            if len(book) > MAX_PAST_LIVES:
+                del book[next(iter(book))]
         held_ms = (now_s - self.heard_s) * 1000 if self.heard_number else 0.0
         return self.said_number, self.heard_number, held_ms

@@ -18,8 +18,8 @@ from rosa_server.serving.core.queueing.order import (
     LeastAttainedService,
     Order,
     RemainingWork,
+    Turnover,
 )
-from rosa_server.serving.core.queueing.turnover import Turnover
 
 
 def order_of(gateway: Gateway, lengths: TaskLengths | None = None, turnover: Turnover | None = None) -> Order:

@@ -1,10 +1,13 @@
-"""The control law of one queue: when its robots may call, and how large its batches are. The page: docs/rates.md.
+"""The control law: when the robots of a queue may call, how large its batches are, and whether robots keep to it.
+The page: docs/rates.md.
 
 The rates of the schedule are the floor: a robot that hears nothing keeps to them. Beyond it
 1. a robot that is ready asks, and is told to call when a server is about to be free for it (`grant`). It waits without
    an observation, so a call spends its deadline on the server and not in the queue;
 2. batches are as large as the SLO allows with the service times and the robots' way as they were measured lately;
 3. while nearly everybody who asks finds an idle server, robots need not ask (`pace`).
+
+What a robot sends or has decoded beyond its share (`RateMeter`, `DecodeBudget`) runs when nothing else waits.
 
 Nothing is integrated: each of these follows anew from what the last seconds have shown, so that no state is worse than
 a start, and none lasts longer than its cause and `MEMORY_S`. Pure: time is an argument.
@@ -13,16 +16,15 @@ a start, and none lasts longer than its cause and `MEMORY_S`. Pure: time is an a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import ceil, inf
 
 from rosa_contract.config.tasks import GOAL_COUPLED
 from rosa_server.serving.core.queueing.ledger import Call
-from rosa_server.serving.core.queueing.queue import RequestQueue
 from rosa_server.serving.core.rates.permits import MEMORY_S, Key, Permit, Permits
 from rosa_server.serving.core.workers.worker_state import WorkerState
-from rosa_server.timing.batch_profile import BatchProfile
-from rosa_server.timing.margins import SPARE, largest, together
+from rosa_server.timing.batches import SPARE, BatchProfile, largest, together
 
 WINDOW_S = 1.0  # `window` is called so often
 MAX_PACE = 20.0  # as good as no limit: who may call so often need not ask
@@ -36,6 +38,16 @@ MAX_SPARE = 1.3  # what is measured of slow batches counts up to so many times t
 SLOWEST = 0.98  # of the batches of the last seconds: the slower ones are too few to matter
 MIN_RUNS, MAX_RUNS = 50, 1000  # batches, from which that follows
 LOOK_EVERY_S = 0.0005  # permits are looked at again because time has passed
+
+TOLERANCE_S = 0.05  # what a network delays one call and not the next
+SPARE_PERIODS = (
+    0.5  # periods beyond what a robot may make up for: its clock and ours begin at different calls
+)
+
+DECODING_SHARE = 0.25  # CPU seconds per second, as for a robot's messages at the gateway
+DECODING_BURST_S = 0.5  # CPU seconds at once
+RECOVERS_IN_S = 10.0  # after its last dear picture a robot is as any other
+MAX_DEBT_S = DECODING_BURST_S + DECODING_SHARE * RECOVERS_IN_S
 
 
 class RateControl:
@@ -150,9 +162,12 @@ class RateControl:
         return ceil(sum(1 / limit for limit in self.line.limits(now_s)) - 1e-9)
 
     def grant(
-        self, now_s: float, queue: RequestQueue, workers: Sequence[WorkerState]
+        self, now_s: float, waiting: Iterable[Call], workers: Sequence[WorkerState]
     ) -> tuple[list[Key], float]:
-        """Whom to tell to call now, because one of `workers` is about to be free; and when to look again."""
+        """Whom to tell to call now, because one of `workers` is about to be free; and when to look again.
+
+        `waiting`: the calls that are here.
+        """
         line = self.line
         if not line.asked:
             return [], inf
@@ -162,10 +177,10 @@ class RateControl:
         one_by_one = any(worker.one_by_one for worker in workers)
         size: Callable[[float], int] = (lambda _: 1) if one_by_one else self.size
         # Periodic calls need no permit: they wait for their turn beside those that have one.
-        waiting = [call for call in queue.waiting() if call.component in GOAL_COUPLED]
-        calls = line.given(now_s) + len(waiting)
+        ahead = [call for call in waiting if call.component in GOAL_COUPLED]
+        calls = line.given(now_s) + len(ahead)
         limits = line.limits(now_s)
-        limits += [1 if one_by_one else self._size_left(now_s, call) for call in waiting]
+        limits += [1 if one_by_one else self._size_left(now_s, call) for call in ahead]
         reserved = sum(1 / limit for limit in limits)
         now, soon, next_s = 0, 0, inf
         for worker in workers:
@@ -191,3 +206,73 @@ class RateControl:
         given = line.give(now_s, batches, size, begun, left, runs)
         again_s = min(max(next_s, now_s + LOOK_EVERY_S), line.next_free_s(now_s)) if line.asked else inf
         return given, again_s
+
+
+@dataclass(slots=True)
+class RateMeter:
+    """A token bucket for each goal-coupled component of one robot (GCRA).
+
+    A robot over its rate is served with what is left, so it costs nobody else a deadline.
+    """
+
+    _turns_s: dict[str, float] = field(
+        default_factory=dict
+    )  # component -> when its next call is due at its rate
+
+    def permitted(
+        self, now_s: float, component: str, rates_hz: Mapping[str, float], pace: float = 1.0
+    ) -> None:
+        """A call has come with a permit: its next turn is one period later."""
+        if rates_hz.get(component, 0.0) > 0:
+            self._turns_s[component] = now_s + 1 / (rates_hz[component] * pace)
+
+    def over(
+        self, now_s: float, component: str, rates_hz: Mapping[str, float], pace: float, catch_up: float
+    ) -> bool:
+        """Whether a call that comes now is over the rate, which is `pace` times that of the schedule.
+
+        A call over the rate spends nothing: who sends twice as often as allowed has every other call within it.
+        """
+        rate_hz = rates_hz.get(component, 0.0) * pace if component in GOAL_COUPLED else 0.0
+        if rate_hz <= 0:
+            return False
+        period_s = 1 / rate_hz
+        early_s = (catch_up + SPARE_PERIODS) * period_s + TOLERANCE_S
+        # However it came to that, nobody's turn is further ahead than one call that was just in time puts it.
+        turn_s = min(self._turns_s.get(component, now_s), now_s + early_s + period_s)
+        if now_s < turn_s - early_s:
+            return True
+        self._turns_s[component] = max(turn_s, now_s) + period_s
+        return False
+
+
+class DecodeBudget:
+    """What robots owe for the decoding of their pictures, by name: a leaky bucket each.
+
+    Decoding happens before a batch begins, in a worker that serves other robots too. What a picture may cost is bounded
+    (`rosa_contract/wire`), but an encoder can choose the dear end of that, so each robot pays for its own: CPU time as
+    the worker measured it, whatever else the machine does.
+    """
+
+    def __init__(self) -> None:
+        self._debts: dict[str, tuple[float, float]] = {}  # robot -> (CPU seconds, when that was so)
+
+    def charge(self, now_s: float, robot_id: str, seconds: float) -> bool:
+        """A worker has decoded for this robot. True when it is over its share now and was not before."""
+        before = self._debt_s(now_s, robot_id)
+        after = min(MAX_DEBT_S, before + seconds)
+        self._debts[robot_id] = after, now_s
+        return before <= DECODING_BURST_S < after
+
+    def over(self, now_s: float, robot_id: str) -> bool:
+        """Whether this robot's calls have to wait for everybody else's."""
+        return bool(self._debts) and self._debt_s(now_s, robot_id) > DECODING_BURST_S
+
+    def sweep(self, now_s: float) -> None:
+        """Forget who owes nothing any more."""
+        for robot_id in [name for name in self._debts if not self._debt_s(now_s, name)]:
+            del self._debts[robot_id]
+
+    def _debt_s(self, now_s: float, robot_id: str) -> float:
+        debt_s, since_s = self._debts.get(robot_id, (0.0, now_s))
+        return max(0.0, debt_s - DECODING_SHARE * (now_s - since_s))

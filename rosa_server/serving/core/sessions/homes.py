@@ -2,7 +2,7 @@
 
 A slot belongs to a robot, not to a connection: it is its robot's until that says bye, or a person removes it. The robot
 carries the proof, a token that every gateway of the schedule can check, so that it keeps its slot with any of them and
-nobody has to be asked. What a home has given out it writes down before the robot hears of it; so it knows after a
+nobody has to be asked. What a home has given out is written down before the robot hears of it; so it knows after a
 restart, too. Each time a slot is given out its number rises, and what was said of an earlier number does not count.
 """
 
@@ -10,17 +10,45 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from hashlib import sha256
+from itertools import takewhile
+from typing import Protocol
 
 from rosa_contract.wire.messages import Refused
 from rosa_server.plan.admission import AdmissionControl
 from rosa_server.plan.placement import Placement
-from rosa_server.serving.core.sessions.failover import Failover
-from rosa_server.serving.core.sessions.slots import Slots, Taken, not_ready, task_of
+from rosa_server.serving.core.sessions.slots import Slots, Taken, Warmth, not_ready, task_of
 
 Grant = tuple[int, str]  # how often the slot has been given out, and the robot that has it; empty: nobody
 NEVER: Grant = (0, "")
 BETWEEN = "x"  # of a token's parts; the token is letters and digits
+
+
+class KeepsGrants(Protocol):
+    """Writes down which slots are given out, while everything goes on."""
+
+    def keep(self, grants: Mapping[str, Grant]) -> int:
+        """Begin to write these down. Returns the number of this writing, a higher one each time."""
+
+    def kept(self, number: int) -> bool | None:
+        """Whether that is written down, or something later; false where it could not be; None: it is under way."""
+
+
+class KeptAtOnce:
+    """For a simulation: `write` returns whether it could."""
+
+    def __init__(self, write: Callable[[Mapping[str, Grant]], bool]) -> None:
+        self._write, self._number, self._failed = write, 0, 0
+
+    def keep(self, grants: Mapping[str, Grant]) -> int:
+        self._number += 1
+        if not self._write(grants):
+            self._failed = self._number
+        return self._number
+
+    def kept(self, number: int) -> bool | None:
+        return number > self._failed
 
 
 class SlotTokens:
@@ -54,23 +82,38 @@ class HomeSlots(Slots):
         self,
         placement: Placement,
         admission: AdmissionControl,
-        failover: Failover,
+        warmth: Warmth,
         home: Mapping[str, str],
         here: str,
+        reach: Mapping[str, str],
         tokens: SlotTokens,
         kept: Mapping[str, Grant],
-        keep: Callable[[Mapping[str, Grant]], bool],
+        keeper: KeepsGrants,
+        passing: tuple[str, ...] = (),
     ) -> None:
-        """`home`: slot -> its gateway, of which `here` is this one. `kept`: what `keep` was told last, before the
-        gateway was started again; it returns when that is written down, or false where it cannot be."""
-        self._home, self._here, self._tokens, self._keep = home, here, tokens, keep
-        self.grants: dict[str, Grant] = dict(kept)
+        """`home`: slot -> its gateway, of which `here` is this one; `reach`: where robots reach each. `kept`: what
+        `keeper` wrote down last, before the gateway was started again. `passing`: how names begin of robots that go to
+        no other gateway, and do not come back under their names: they leave their slots with their connections."""
+        self._home, self._here, self._reach, self._tokens = home, here, reach, tokens
+        self._keeper = keeper
+        self._writing: dict[
+            str, tuple[int, str]
+        ] = {}  # slot -> the writing of its grant, and who had it before
+        self._passing = passing
+        self.grants: dict[str, Grant] = {
+            slot: (number, "" if robot.startswith(passing) else robot)
+            for slot, (number, robot) in kept.items()
+        }
+        self.version = 1  # rises with each change of `grants`
+        self._changed = dict.fromkeys(
+            kept, 1
+        )  # slot -> the version with which it changed last, the newest last
         self.told: dict[str, Grant] = {}  # of other homes' slots: what they say
         self._guests: dict[str, Grant] = {}  # slots of others that robots have brought here
         self.returned: dict[
             str, Grant
         ] = {}  # of those, given back here; their home has not said that it knows
-        super().__init__(placement, admission, failover)
+        super().__init__(placement, admission, warmth)
 
     def take(self, task: str, robot: str = "", token: str = "") -> Taken | Refused:
         """The slot that the robot proves to have, the one that it has by its name, or a free one of this gateway."""
@@ -92,11 +135,23 @@ class HomeSlots(Slots):
             return not_ready(cold) if cold is not None else self._granted(own, robot)
         found = super().take(task)
         if isinstance(found, Refused):
-            return found
-        granted = self._granted(found.slot, robot)
-        if isinstance(granted, Refused):
-            self._put(found.slot)
-        return granted
+            return (
+                found if found.cause == "not_ready" else replace(found, gateways=self._with_room(task, robot))
+            )
+        return self._granted(found.slot, robot)
+
+    def _with_room(self, task: str, robot: str) -> tuple[str, ...]:
+        """Where the robot reaches the gateways that may have a slot of this task for it, or have given it one, this one
+        first; empty: none has."""
+        free = {
+            home: None
+            for slot, home in self._home.items()
+            if home != self._here
+            and task_of(slot) == task
+            and slot in self._routes
+            and self.told.get(slot, NEVER)[1] in ("", robot)
+        }
+        return tuple(self._reach[node] for node in (self._here, *free)) if free else ()
 
     @property
     def _routes(self) -> Mapping[str, Mapping[str, str]]:
@@ -114,16 +169,33 @@ class HomeSlots(Slots):
     def _granted(self, slot: str, robot: str) -> Taken | Refused:
         before = self.grants.get(slot, NEVER)
         number = before[0] + 1
-        self.grants[slot] = (number, robot)
-        if not self._keep(self.grants):
-            # Nobody was told. The number is not used again: what was written may have arrived all the same.
-            self.grants[slot] = (number, before[1])
-            return Refused("not_ready", "the slot cannot be written down; say hello again")
+        self._set(slot, (number, robot))
+        self._writing[slot] = (self._keeper.keep(self.grants), before[1])
+        if self.written(slot) is False:
+            return self.unwritten(slot)
         return Taken(slot, token=self._tokens.token(robot, slot, number))
 
+    def written(self, slot: str) -> bool | None:
+        """Whether it is written down who has this slot; None: it is under way."""
+        if slot not in self._writing:
+            return True
+        done = self._keeper.kept(self._writing[slot][0])
+        if done:
+            del self._writing[slot]
+        return done
+
+    def unwritten(self, slot: str) -> Refused:
+        """It could not be written down, so nobody was told. The number is not used again: what was written may have
+        arrived all the same."""
+        _, before = self._writing.pop(slot)
+        self._set(slot, (self.grants[slot][0], before))
+        self._put(slot)
+        return Refused("not_ready", "the slot cannot be written down; say hello again")
+
     def release(self, slot: str, bye: bool = False) -> bool:
-        """The robot of a slot has left. Only with a `bye` it leaves the slot."""
+        """The robot of a slot has left. Only with a `bye` it leaves the slot, unless it cannot come back."""
         self.changed()
+        bye = bye or self.grants.get(slot, NEVER)[1].startswith(self._passing)
         if bye and self._home[slot] == self._here:
             self.give_back(slot, self.grants.get(slot, NEVER))
         elif bye and slot in self._guests:
@@ -133,18 +205,36 @@ class HomeSlots(Slots):
     def give_back(self, slot: str, grant: Grant) -> None:
         """Nobody has this slot of ours any more, unless it has been given out again since this grant."""
         if grant[1] and self.grants.get(slot) == grant:
-            self.grants[slot] = (grant[0], "")
-            self._keep(self.grants)
+            self._set(slot, (grant[0], ""))
+            self._writing.pop(slot, None)
+            self._keeper.keep(self.grants)
             self._put(slot)
             self.changed()
 
+    def _set(self, slot: str, grant: Grant) -> None:
+        self.version += 1
+        self.grants[slot] = grant
+        self._changed.pop(slot, None)
+        self._changed[slot] = self.version
+
+    def since(self, version: int) -> dict[str, Grant]:
+        """What has changed after this version of `grants`; 0: all of it."""
+        newest = takewhile(lambda slot: self._changed[slot] > version, reversed(self._changed))
+        return {slot: self.grants[slot] for slot in newest}
+
     def hears(self, node: str, grants: Mapping[str, Grant]) -> None:
-        """Another gateway says what it has given out. What was given back here, and it knows, is settled."""
+        """Another gateway says what it has given out since it said that last."""
         for slot, grant in grants.items():
             if self._home.get(slot) == node and grant[0] >= self.told.get(slot, NEVER)[0]:
                 self.told[slot] = grant
-                if slot in self.returned and self.returned[slot] != grant:
-                    del self.returned[slot]
+        self.settle()
+
+    def settle(self) -> None:
+        """What was given back here, and its home knows, need not be said again."""
+        for slot, grant in list(self.returned.items()):
+            known = self.told.get(slot, NEVER)
+            if known[0] >= grant[0] and known != grant:
+                del self.returned[slot]
 
     def spare(self, slot: str, grant: Grant) -> None:
         """A robot that works with another slot here needs this one no more: it was given both while two gateways knew

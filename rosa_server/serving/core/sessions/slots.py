@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from rosa_contract.wire.messages import Refused
 from rosa_server.plan.admission import AdmissionControl, Admitted
 from rosa_server.plan.placement import Placement, Replica
-from rosa_server.serving.core.sessions.failover import Failover
+
+
+class Warmth(Protocol):
+    """Knows which replicas have a warm worker."""
+
+    def first_cold(self, replicas: Iterable[str]) -> Replica | None:
+        """The first of these replicas whose streams no warm worker runs."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +37,9 @@ class Slots:
     have failed are warm again.
     """
 
-    def __init__(self, placement: Placement, admission: AdmissionControl, failover: Failover) -> None:
+    def __init__(self, placement: Placement, admission: AdmissionControl, warmth: Warmth) -> None:
         self.placement = placement
-        self.admission, self._failover = admission, failover
+        self.admission, self._warmth = admission, warmth
         self._free: dict[str, list[tuple[int, str]]] = {}  # task -> (number, slot), lowest first
         self.planned = Counter(task_of(slot) for slot in placement.routes or ())
         self._refused: dict[str, Refused] = {}  # by task; valid until something changes
@@ -159,7 +166,7 @@ class Slots:
 
     def _cold(self, placement: Placement, slot: str) -> Replica | None:
         assert placement.routes is not None, "there are no slots without a schedule"
-        return self._failover.first_cold(placement.routes[slot].values())
+        return self._warmth.first_cold(placement.routes[slot].values())
 
     def _put(self, slot: str) -> None:
         insort(self._free.setdefault(task_of(slot), []), (int(slot.rpartition("/")[2]), slot))

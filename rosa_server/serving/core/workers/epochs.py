@@ -30,7 +30,11 @@ class Epochs:
     def required(self, worker_id: str) -> int:
         """The epoch in which a worker of this name must have been started, or in a later one; that of now where its
         replica is in the schedule no more."""
-        return self._since.get(replica_name(worker_id), self._now)
+        return self.since(replica_name(worker_id))
+
+    def since(self, replica: str) -> int:
+        """The epoch since which a replica has been as it is; that of now where it is in the schedule no more."""
+        return self._since.get(replica, self._now)
 
 
 def _same(before: Replica | None, after: Replica) -> bool:

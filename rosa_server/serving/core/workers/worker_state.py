@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rosa_server.serving.core.queueing.ledger import Call
 from rosa_server.serving.core.queueing.tiers import AWAY
-from rosa_server.timing.margins import PREFETCH_S
+from rosa_server.timing.batches import PREFETCH_S
 
 CREDITS = 2  # batches that a worker may hold: one runs, the next arrives while it ends
 MAX_DECODE_S = 0.2  # of a batch, counted for sending the next one early

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import BatchProfile
 
 
 @given(st.dictionaries(st.integers(1, 64), st.floats(0.1, 1000), min_size=1, max_size=6), st.integers(1, 200))

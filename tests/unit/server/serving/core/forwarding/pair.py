@@ -13,7 +13,7 @@ from rosa_server.plan.peering import Forward, Forwarded, ToPeer
 from rosa_server.plan.placement import Placement
 from rosa_server.serving.core.forwarding.node import NodeCore
 from rosa_server.serving.core.queueing.actions import Dispatch, Kill, Note, Reply, Say, Tell
-from rosa_server.serving.core.sessions.homes import Grant, SlotTokens
+from rosa_server.serving.core.sessions.homes import Grant, KeepsGrants, KeptAtOnce, SlotTokens
 from tests.unit.server.serving.core.planned import FACTORY, PLACEMENT
 from tests.unit.server.serving.core.stage import IMAGES, STATE, hello, request
 
@@ -27,7 +27,15 @@ STEP_S = 0.05
 class Node:
     """One gateway with the workers of its node, each of which does what a test tells it."""
 
-    def __init__(self, name: str, placement: Placement, kept: dict[str, Grant], life: int = 1) -> None:
+    def __init__(
+        self,
+        name: str,
+        placement: Placement,
+        kept: dict[str, Grant],
+        life: int = 1,
+        keeper: KeepsGrants | None = None,
+        passing: tuple[str, ...] = (),
+    ) -> None:
         self.name, self.kept = name, kept
 
         self.disk_full = False
@@ -41,7 +49,16 @@ class Node:
 
         factory = parse_factory(FACTORY.replace("QUEUE", "100"))
         nodes = NodePlan(name, SERVER_ON, HOME, GATEWAYS)
-        self.core = NodeCore(factory, placement, nodes, f"{name}{life}", TOKENS, dict(kept), keep)
+        self.core = NodeCore(
+            factory,
+            placement,
+            nodes,
+            f"{name}{life}",
+            TOKENS,
+            dict(kept),
+            keeper or KeptAtOnce(keep),
+            passing,
+        )
         self.answers: list[Reply] = []
         self.said: list[Say] = []
         self.notes: list[Note] = []

@@ -16,7 +16,7 @@ from rosa_server.serving.core.forwarding.guests import connection_of
 from rosa_server.serving.core.forwarding.peer import ABSENT, HERE, OTHER_EPOCH
 from tests.unit.server.serving.core.forwarding.pair import GATEWAYS, Node, Pair
 from tests.unit.server.serving.core.planned import PLACEMENT
-from tests.unit.server.serving.core.stage import Stage, request
+from tests.unit.server.serving.core.stage import Stage, hello, request
 
 GPU1, GPU2 = "gpu1/0.1", "gpu2/0.1"
 
@@ -79,9 +79,27 @@ def test_a_message_that_comes_twice_is_run_once_and_an_answer_that_comes_twice_i
     assert [note.event for note in pair.a.notes if note.event == "late_forward"] == ["late_forward"]
 
 
+def test_a_call_that_comes_again_to_the_next_life_of_a_gateway_is_not_run_again() -> None:
+    pair = welcomed(Pair())
+    pair.ask(pair.a, "s0", 7, budget_ms=5000.0)
+    (forward,) = pair.said(Forward)
+    assert (forward.life, forward.to_life) == ("a1", "b1")
+    pair.b.finish(pair.now_s, GPU1)
+    pair.settle()
+    pair.nodes["b"] = pair.b = Node("b", PLACEMENT, pair.kept["b"], life=2)
+    pair.b.start(pair.now_s, "gpu1", "gpu2")
+    pair.wait(0.3)
+    pair.b.core.on_peer(pair.now_s, "a", forward)
+    pair.settle()
+    assert not pair.b.held and len(pair.said(Forwarded)) == 1
+    assert [note.event for note in pair.b.notes if note.event == "old_life"] == ["old_life"]
+    pair.ask(pair.a, "s0", 8)
+    assert pair.said(Forward)[-1].to_life == "b2" and pair.b.held[GPU1]
+
+
 def test_a_call_that_no_gateway_of_the_schedule_makes_is_not_taken_and_breaks_nothing() -> None:
     pair = welcomed(Pair())
-    right = Forward(99, "a1", 0, 1, 3, "s0", "system1", "sort", "gpu1", 300.0, 0.0)
+    right = Forward(99, "a1", 0, 1, 3, "s0", "system1", "sort", "gpu1", 300.0, 0.0, to_life="b1")
     wrong = (
         {"task": "polish"},
         {"component": "safety"},
@@ -147,6 +165,68 @@ def test_a_slot_that_cannot_be_written_down_is_not_given_out() -> None:
     assert pair.kept["a"]["pick/0"][1] == "r0"
 
 
+class SlowDisk:
+    """Writes when a test says so: `done` is the last writing that is on it, `failed` the last one that failed."""
+
+    def __init__(self) -> None:
+        self.asked = self.done = self.failed = 0
+
+    def keep(self, grants: object) -> int:
+        self.asked += 1
+        return self.asked
+
+    def kept(self, number: int) -> bool | None:
+        return True if number <= self.done else False if number <= self.failed else None
+
+
+def slow_pair() -> tuple[Pair, SlowDisk]:
+    pair, disk = Pair(), SlowDisk()
+    pair.nodes["a"] = pair.a = Node("a", PLACEMENT, {}, life=2, keeper=disk)
+    pair.a.start(pair.now_s, "gpu0", "spare/policy", "spare/guard")
+    pair.wait(0.3)
+    return pair, disk
+
+
+def test_a_robot_hears_of_its_slot_when_that_is_written_down_and_others_go_on_meanwhile() -> None:
+    pair, disk = slow_pair()
+    says_hello(pair, "r0")
+    assert pair.a.core.tick(pair.now_s) - pair.now_s < 0.01 and not pair.a.said
+    assert isinstance(pair.greet(pair.b, "r1"), m.Welcome)
+    says_hello(pair, "r0")
+    assert disk.asked == 1 and not pair.a.said, "it has said hello again"
+    disk.done = 1
+    pair.settle()
+    (said,) = pair.a.said
+    assert isinstance(said.message, m.Welcome) and slot(pair.a, "r0") == "pick/0"
+    assert isinstance(pair.greet(pair.b, "r0", token=said.message.token), m.Welcome), "its proof counts"
+
+
+def test_a_robot_whose_slot_cannot_be_written_down_in_the_end_has_none() -> None:
+    pair, disk = slow_pair()
+    says_hello(pair, "r0")
+    disk.failed = 1
+    pair.settle()
+    assert pair.a.refusals() == ["not_ready"] and pair.a.core.sessions.of_robot("r0") is None
+    says_hello(pair, "r9")
+    disk.done = 2
+    pair.settle()
+    assert slot(pair.a, "r9") == "pick/0" and pair.a.core.slots.grants["pick/0"] == (2, "r9")
+
+
+def test_a_robot_that_leaves_before_its_slot_is_written_down_is_told_nothing() -> None:
+    pair, disk = slow_pair()
+    says_hello(pair, "r0")
+    pair.a.core.on_robot(pair.now_s, b"r0", m.Bye())
+    disk.done = 9
+    pair.settle()
+    assert not pair.a.said and pair.a.core.slots.grants["pick/0"] == (1, "")
+
+
+def says_hello(pair: Pair, robot: str) -> None:
+    pair.a.core.on_robot(pair.now_s, robot.encode(), hello(robot, task="pick"), proven=True)
+    pair.settle()
+
+
 def test_the_calls_of_a_silent_gateway_go_to_the_standby_with_what_is_left_of_their_budget() -> None:
     pair = welcomed(Pair())
     pair.ask(pair.a, "s0", 7, budget_ms=2000.0)
@@ -165,6 +245,48 @@ def test_the_calls_of_a_silent_gateway_go_to_the_standby_with_what_is_left_of_th
     assert pair.a.core.peers["b"].state == HERE
     pair.ask(pair.a, "s0", 8)
     assert pair.said(Forward)[-1].request_id == 8, "and its own server has it again"
+
+
+def test_a_gateway_that_did_nothing_for_a_while_takes_nobody_for_silent() -> None:
+    pair = welcomed(Pair())
+    pair.now_s += 3.0  # b goes on, but what it says lies unread
+    beats = [message for who, message in pair.carried if who == "b" and isinstance(message, Beat)]
+    pair.a.core.tick(pair.now_s)
+    assert pair.a.core.peers["b"].state == HERE
+    pair.a.core.on_peer(pair.now_s, "b", replace(beats[-1], number=beats[-1].number + 1))
+    pair.cut = True
+    for _ in range(20):
+        pair.now_s += 0.05
+        pair.a.core.tick(pair.now_s)
+    assert pair.a.core.peers["b"].state == ABSENT, "half a second after it has read its last word it does"
+
+
+def test_a_gateway_of_which_nothing_comes_is_passed_over_where_others_can_run_its_calls_alone() -> None:
+    pair = welcomed(Pair())
+    for robot, component in (("s0", "system1"), ("r0", "safety")):
+        pair.ask(pair.a, robot, 7, component, budget_ms=5000.0)
+    pair.a.core.peer_quiet(pair.now_s, "b")
+    pair.settle()
+    assert [call.request_id for call in pair.a.held["spare/policy/0.1"][0].calls] == [7]
+    assert len(pair.said(Forward)) == 2, "safety waits for its answer: one server can stand in for one other"
+    pair.b.finish(pair.now_s, GPU2)
+    pair.settle()
+    assert ended(pair.a) == [("r0", 7, "ok")]
+    pair.wait(0.2)
+    pair.a.finish(pair.now_s, "spare/policy/0.1")
+    pair.ask(pair.a, "s0", 8, budget_ms=5000.0)
+    assert pair.said(Forward)[-1].request_id == 8, "heard again, it has its calls again"
+    assert pair.a.core.peers["b"].state == HERE
+
+
+def test_calls_of_a_gateway_of_which_nothing_comes_run_on() -> None:
+    pair = welcomed(Pair())
+    pair.ask(pair.a, "s0", 7, budget_ms=5000.0)
+    pair.b.core.peer_quiet(pair.now_s, "a")
+    pair.settle()
+    pair.b.finish(pair.now_s, GPU1)
+    pair.settle()
+    assert ended(pair.a) == [("s0", 7, "ok")], "it had a pause, and waits for its answer"
 
 
 def test_without_a_standby_a_call_for_a_lost_node_is_refused_when_its_budget_is_spent() -> None:
@@ -206,7 +328,7 @@ def test_a_gateway_of_another_epoch_is_as_good_as_gone_until_it_has_the_same_sch
     assert pair.a.core.peers["b"].state == pair.b.core.peers["a"].state == OTHER_EPOCH
     pair.ask(pair.a, "s0", 7, budget_ms=300.0)
     assert not pair.said(Forward) and pair.a.held["spare/policy/0.1"], "it has its standby"
-    forward = Forward(99, "a1", 0, 1, 3, "s0", "system1", "sort", "gpu0", 300.0, 0.0)
+    forward = Forward(99, "a1", 0, 1, 3, "s0", "system1", "sort", "gpu0", 300.0, 0.0, to_life="a1")
     pair.a.core.on_peer(pair.now_s, "b", replace(forward, life="b1"))
     pair.settle()
     (answer,) = pair.said(Forwarded)
@@ -328,6 +450,69 @@ def test_a_gateway_that_is_started_again_knows_what_it_has_given_out() -> None:
     assert isinstance(pair.greet(pair.a, "r0", token=token), m.Welcome) and slot(pair.a, "r0") == "pick/0"
     named = pair.greet(pair.a, "s0", "sort")
     assert isinstance(named, m.Welcome) and slot(pair.a, "s0") == "sort/0", "by its name alone"
+
+
+def test_a_robot_that_knows_a_full_gateway_alone_is_told_of_one_with_room() -> None:
+    pair = Pair()
+    assert isinstance(pair.greet(pair.a, "r0"), m.Welcome)
+    pair.wait(0.2)
+    full = pair.greet(pair.a, "r1")
+    assert isinstance(full, m.Refused) and full.gateways == (GATEWAYS["a"], GATEWAYS["b"])
+    assert isinstance(pair.greet(pair.b, "r1"), m.Welcome)
+    pair.wait(0.2)
+    everywhere = pair.greet(pair.a, "r2")
+    assert isinstance(everywhere, m.Refused) and everywhere.gateways == ()
+    without_proof = pair.greet(pair.b, "r0")
+    assert isinstance(without_proof, m.Refused) and without_proof.gateways == (GATEWAYS["b"], GATEWAYS["a"])
+
+
+def test_beats_name_the_slots_that_have_changed_until_they_are_heard_and_all_of_them_to_a_new_life() -> None:
+    pair = Pair()
+
+    def named(since: int) -> list[dict[str, tuple[int, str]]]:
+        said = [one for who, one in pair.carried[since:] if who == "a" and isinstance(one, Beat)]
+        return [dict(one.grants) for one in said]
+
+    quiet = len(pair.carried)
+    pair.wait(0.5)
+    assert len(named(quiet)) >= 4 and not any(named(quiet))
+    pair.lost = (Beat,)
+    pair.greet(pair.a, "r0")
+    lost = len(pair.carried)
+    pair.wait(0.3)
+    assert all(one == {"pick/0": (1, "r0")} for one in named(lost)) and named(lost), "nobody has heard it"
+    pair.lost = ()
+    pair.wait(0.5)
+    heard = len(pair.carried)
+    pair.greet(pair.a, "s0", "sort")
+    pair.wait(0.5)
+    assert {"sort/0": (1, "s0")} in named(heard) and not named(heard)[-1]
+    assert pair.b.core.slots.told == {"pick/0": (1, "r0"), "sort/0": (1, "s0")}
+    pair.nodes["b"] = pair.b = Node("b", PLACEMENT, pair.kept["b"], life=2)
+    pair.b.start(pair.now_s, "gpu1", "gpu2")
+    pair.wait(0.5)
+    assert pair.b.core.slots.told == {"pick/0": (1, "r0"), "sort/0": (1, "s0")}
+
+
+def test_a_robot_that_cannot_come_back_leaves_its_slot_with_its_connection() -> None:
+    pair = Pair()
+
+    def life(number: int) -> None:
+        pair.nodes["a"] = pair.a = Node("a", PLACEMENT, pair.kept["a"], number, passing=("openpi-a-",))
+        pair.a.start(pair.now_s, "gpu0", "spare/policy", "spare/guard")
+        pair.wait(0.3)
+
+    life(2)
+    assert isinstance(pair.greet(pair.a, "openpi-a-1.1"), m.Welcome)
+    assert isinstance(pair.greet(pair.a, "openpi-a-2.1"), m.Refused)
+    pair.a.core.on_gone(pair.now_s, b"openpi-a-1.1")
+    pair.wait(15.0)
+    assert isinstance(pair.greet(pair.a, "openpi-a-2.1"), m.Welcome), "its frontend was started again"
+    life(3)
+    assert isinstance(pair.greet(pair.a, "r0"), m.Welcome), "and so was the gateway"
+    pair.a.core.on_gone(pair.now_s, b"r0")
+    pair.wait(15.0)
+    assert isinstance(pair.greet(pair.a, "openpi-a-1.1"), m.Refused), "r0 comes back"
 
 
 def test_a_forged_token_gives_nothing() -> None:

@@ -45,6 +45,21 @@ def test_the_time_there_and_back_is_measured_by_ones_own_clock_less_what_the_oth
     assert answers == 2 and held_ms == pytest.approx(50.0)
 
 
+def test_what_was_told_with_a_beat_is_known_when_that_is_answered_and_by_no_other_process() -> None:
+    peer = PeerGateway("b")
+    peer.hears(0.9, beat(1), 0)
+    first, _, _ = peer.says(1.0, 7)
+    peer.says(1.1, 8)
+    peer.hears(1.2, beat(2, answers=first), 0)
+    assert peer.knows == 7
+    second, _, _ = peer.says(1.3, 9)
+    peer.hears(1.4, beat(1, "b2", answers=second), 0)
+    assert peer.knows == 0, "what this process had heard before was the rest of it alone"
+    third, _, _ = peer.says(1.5, 9)
+    peer.hears(1.6, beat(2, "b2", answers=third), 0)
+    assert peer.knows == 9
+
+
 def test_beats_that_come_late_or_twice_count_once() -> None:
     peer = PeerGateway("b")
     assert peer.hears(1.0, beat(5), 0) == (True, False)

@@ -16,14 +16,19 @@ from rosa_contract.config.gateway import (
 )
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.progress import Progress
+from rosa_server.serving.core.dispatch.lane import RequestQueue
 from rosa_server.serving.core.queueing.ledger import Call, Ledger
 from rosa_server.serving.core.queueing.lengths import TaskLengths
-from rosa_server.serving.core.queueing.order import FirstCome, Kairos, RemainingWork, TaskSeen
+from rosa_server.serving.core.queueing.order import (
+    FirstCome,
+    Kairos,
+    Ranking,
+    RemainingWork,
+    Rounds,
+    TaskSeen,
+    Turnover,
+)
 from rosa_server.serving.core.queueing.orders import order_of
-from rosa_server.serving.core.queueing.queue import RequestQueue
-from rosa_server.serving.core.queueing.ranking import Ranking
-from rosa_server.serving.core.queueing.rounds import Rounds
-from rosa_server.serving.core.queueing.turnover import Turnover
 from tests.unit.server.serving.core.stage import FACTORY, Stage, request
 
 

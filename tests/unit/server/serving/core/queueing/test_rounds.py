@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_server.serving.core.queueing.rounds import Rounds
+from rosa_server.serving.core.queueing.order import Rounds
 
 
 def test_after_a_longer_execution_the_wait_is_the_gap_between_executions() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_server.serving.core.queueing.turnover import CLOSED_SHARES, Turnover
+from rosa_server.serving.core.queueing.order import CLOSED_SHARES, Turnover
 
 
 def tasks(turnover: Turnover, count: int, pause_s: float, now_s: float = 0.0) -> float:

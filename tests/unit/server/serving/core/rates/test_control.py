@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rosa_server.serving.core.dispatch.lane import RequestQueue
 from rosa_server.serving.core.queueing.ledger import Call
-from rosa_server.serving.core.queueing.queue import RequestQueue
 from rosa_server.serving.core.rates.control import MAX_PACE, RateControl
 from rosa_server.serving.core.rates.permits import MEMORY_S, Permits
 from rosa_server.serving.core.workers.worker_state import Batch, WorkerState
-from rosa_server.timing.batch_profile import BatchProfile
-from rosa_server.timing.margins import largest, together
+from rosa_server.timing.batches import BatchProfile, largest, together
 
 PADDED = {1: 28.0, 2: 48.0, 4: 76.0, 8: 108.0, 16: 139.0}
 SLO_S = 0.1
@@ -182,9 +181,9 @@ def test_a_batch_that_is_full_takes_no_more_because_some_of_its_calls_may_be_in_
     for number, arrived_s in ((10, 0.06), (11, 0.06), (12, 0.1), (13, 0.1)):
         queue.put(coming(number, arrived_s, 0.13))
     robots(rates.line, 0.13, 2, "l")
-    assert rates.grant(0.1, queue, [worker])[0] == []
+    assert rates.grant(0.1, queue.waiting(), [worker])[0] == []
     queue.remove(("r13", "system1"))
-    assert len(rates.grant(0.1, queue, [worker])[0]) == 1
+    assert len(rates.grant(0.1, queue.waiting(), [worker])[0]) == 1
 
 
 @pytest.mark.parametrize("turn", [1e9, inf])

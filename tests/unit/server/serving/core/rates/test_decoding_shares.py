@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from rosa_contract.wire import messages as m
-from rosa_server.serving.core.rates.shares import DECODING_SHARE, RECOVERS_IN_S, DecodeBudget
+from rosa_server.serving.core.rates.control import DECODING_SHARE, RECOVERS_IN_S, DecodeBudget
 from tests.unit.server.serving.core.stage import Stage
 
 

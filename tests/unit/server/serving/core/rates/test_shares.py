@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rosa_server.plan.placement import Placement, Replica
-from rosa_server.serving.core.rates.shares import RateMeter
+from rosa_server.serving.core.rates.control import RateMeter
 from tests.unit.server.serving.core.stage import IMAGES, STATE, Stage, m
 
 RATES = {"system1": 2.0}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from rosa_server.scheduler.placement.standby import failover_table
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.handover import placement_of
 from rosa_server.scheduler.search.solve import solve
-from rosa_server.serving.core.sessions.failover import Failover
+from rosa_server.serving.core.sessions.router import Failover
 from tests.unit.server.scheduler.factories import LIBRARY, factory
 
 
@@ -41,6 +42,7 @@ def now(placement: Placement, failover: Failover) -> dict[tuple[str, str], str]:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(0, 6), st.integers(4, 40))
 def test_failover_moves_only_the_streams_of_the_failed_server(index: int, robots: int) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rosa_server.serving.core.queueing.batcher import Batcher, Run, Wait, without_tightest
-from rosa_server.timing.batch_profile import BatchProfile
-from rosa_server.timing.margins import RETURN_MARGIN_S
+from rosa_server.timing.batches import RETURN_MARGIN_S, Batcher, BatchProfile, Run, Wait, without_tightest
 
 GPU = {1: 40.0, 2: 44.0, 4: 52.0, 8: 68.0}  # ms: batching pays
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rosa_server.serving.core.dispatch.lane import RequestQueue
 from rosa_server.serving.core.queueing.ledger import Call, Ledger
-from rosa_server.serving.core.queueing.queue import RequestQueue
 
 
 def call(ledger: Ledger, robot: str, now_s: float, budget_ms: float) -> Call:
