@@ -23,7 +23,7 @@ STAGES = {
     "decide": "gateway: checks, queues",
     "wait": "gateway: until a worker has credit and a batch is chosen",
     "hand over": "gateway and worker: shared memory, waking the worker",
-    "decode": "worker: pictures to arrays, of the whole batch",
+    "decode": "worker: pictures to arrays, of the whole batch; ahead of its turn, and then waiting for it, or not",
     "infer": "worker: the model, encoding its outputs",
     "back": "worker and gateway: the answer to the gateway, waking it",
     "answer": "gateway: reads, decides, sends this answer and those before it",
@@ -109,21 +109,20 @@ def stamp_worker(notes: Notes) -> None:
     """Install the hooks of a worker in this process."""
     from rosa_contract.wire import messages as m
     from rosa_server.serving.worker.batch_worker import BatchWorker
-
-    batch: list[int] = []
+    from rosa_server.serving.worker.gateway_end import GatewayEnd
 
     def took(_: float, ended_s: float, __: Sequence[Any], message: Any) -> None:
         if isinstance(message, m.Execute):
-            batch[:] = message.tickets
-            for ticket in batch:
+            for ticket in message.tickets:
                 notes.of_ticket[ticket] = {"hand over": ended_s}
 
-    def inferred(began_s: float, ended_s: float, _: Sequence[Any], __: Any) -> None:
-        for ticket in batch:
+    def executed(began_s: float, ended_s: float, given: Sequence[Any], __: Any) -> None:
+        for ticket in given[1].batch.tickets:
             notes.of_ticket[ticket].update({"decode": began_s, "infer": ended_s})
 
-    around(BatchWorker, "_take", took)
-    around(BatchWorker, "_infer", inferred)
+    # Not `_take`: where decoding is worth it, a thread reads the next batch while the model runs this one.
+    around(GatewayEnd, "read", took)
+    around(BatchWorker, "_execute", executed)
 
 
 class StampedNull(NullBackend):

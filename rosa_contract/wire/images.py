@@ -68,9 +68,10 @@ def _by_pillow(rgb: Rgb, encoding: str, quality: int) -> bytes:
     return file.getvalue()
 
 
-def decode_image(image: EncodedImage) -> Rgb:
+def decode_image(image: EncodedImage, into: Rgb | None = None) -> Rgb:
     """The image as (height, width, 3) uint8 RGB.
 
+    `into`: where a JPEG or PNG of that size is written, instead of a new array; raw images stay where they are.
     Raises `CodecError` when the bytes are not what `encoding`, `height` and `width` announce. Whatever in a file could
     take more time or memory than its picture, or make a library write, is refused before one sees it (`pictures/`).
     """
@@ -98,6 +99,9 @@ def decode_image(image: EncodedImage) -> Rgb:
         raise CodecError("bad_image", f"{image.encoding} image: OpenCV refused it: {error.code}") from None
     if bgr is None or bgr.shape[:2] != size:
         raise CodecError("bad_image", f"{image.encoding} image: {len(image.data)} bytes do not decode")
+    if into is not None and into.shape == bgr.shape:  # else OpenCV would write into an array of its own
+        cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB, dst=into)
+        return into
     rgb: Rgb = cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB).astype(np.uint8, copy=False)
     return rgb
 

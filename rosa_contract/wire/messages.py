@@ -157,6 +157,11 @@ class Refused:
 
     cause: str = declared(Choice(REFUSALS), "why")
     reason: str = declared(TEXT, "the same in words, and what to do", "")
+    gateways: Sequence[str] = declared(
+        Several(ANY_TEXT, MAX_GATEWAYS),
+        "endpoints of this gateway and of those of its schedule that may have a slot for the robot; empty: none has",
+        (),
+    )
 
     def __post_init__(self) -> None:
         if self.cause not in REFUSALS:

@@ -19,7 +19,6 @@ from rosa_contract.wire.packing import short
 from rosa_contract.wire.rules import InFrames, Read, Rule, Write, refused, rule_of_setting
 
 Problem = Callable[[Any], str]  # why an object makes no sense as a whole; empty where it does
-_ABSENT = object()
 _MAX_SHOWN = 3  # unknown keys
 
 

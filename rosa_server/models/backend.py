@@ -14,6 +14,7 @@ from rosa_contract.wire.bounds import MAX_BATCH
 from rosa_contract.wire.horizon import Horizon
 from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.cancellation import Cancellation
+from rosa_server.models.stacking import Place
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class ModelInput:
     overlap: Overlap | None = None
     # Whether anybody still waits; a model that batches continuously drops what is cancelled, any other may ignore it.
     cancellation: Cancellation = field(default_factory=Cancellation, compare=False, repr=False)
+    # What the model is given, where `prepare_ahead` has made it.
+    prepared: ModelInput | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,9 @@ class Capabilities:
     its adapter says what. `batch_sizes`: the only ones that it has, as with CUDA graphs; `warm_up` captures them, and
     any other batch is padded to the next of them; empty: every size up to `max_batch` runs as it is. `engine`: its
     name, which `rosa profile` writes down. `counts`: returns what that engine has done since it started, whole numbers
-    by name. `nominal`: of what sizes a measurement gives it inputs, where `input_spec` allows several.
+    by name. `nominal`: of what sizes a measurement gives it inputs, where `input_spec` allows several. `inline`: it may
+    run in the gateway's own thread where the factory file says so: it answers within 2 ms on the CPU, starts no thread
+    and no process, prints nothing, and can neither crash the interpreter nor hang in native code.
     """
 
     at_once: int = 1
@@ -89,6 +94,7 @@ class Capabilities:
     engine: str = ""
     counts: Callable[[], Mapping[str, int]] | None = None
     nominal: InputSpec | None = None
+    inline: bool = False
 
     def mistakes(self) -> list[str]:
         """What is wrong with it, field by field."""
@@ -97,7 +103,7 @@ class Capabilities:
             wrong.append(("at_once", f"a whole number from 1 to {MAX_BATCH}"))
         wrong += [
             (name, "true or false")
-            for name in ("shares", "inpaints", "takes_any")
+            for name in ("shares", "inpaints", "takes_any", "inline")
             if not isinstance(getattr(self, name), bool)
         ]
         sizes = self.batch_sizes
@@ -155,6 +161,16 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Free everything. May be called twice."""
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A backend that does some of its work before a batch is due, while the model runs another one."""
+
+    def prepare_ahead(self, one: ModelInput, place: Place) -> ModelInput:
+        """The same input for `infer`, with `prepared`. Any thread may call it. Raises nothing: what cannot be prepared
+        comes back as it is, and `infer` says why.
+        """
 
 
 def check_batch(spec: InputSpec, batch: Sequence[ModelInput], max_batch: int) -> None:

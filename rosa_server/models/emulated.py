@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rosa_contract.config.strict import read_yaml
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_server.models.backend import Capabilities, InputSpec, ModelInput, ModelOutput, check_batch
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import BatchProfile
 from rosa_server.timing.continuous import Shared
 
 
@@ -159,6 +159,7 @@ class NullBackend:
         )
         self.max_batch = max_batch
         self.memory_mb = 0.0
+        self.capabilities = Capabilities(inline=True)
         self._actions = {8: np.zeros((50, 8), np.float32)}  # by their columns
 
     def load(self) -> None: ...

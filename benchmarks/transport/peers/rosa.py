@@ -28,18 +28,20 @@ bench:
   pipeline: {{action_period_ms: 100}}
   components: {{system1: {{model: null-policy, slo_ms: 10000}}}}
 models:
-  null-policy: {{backend: "null", options: {{images: {images}, state: {{state: {state}}}}}}}
+  null-policy: {{backend: "null", inline: {inline}, options: {{images: {images}, state: {{state: {state}}}}}}}
 gateway: {{bind: "{address}", metrics_port: 0}}
 """
 
 
-def serve(address: str) -> None:
+def serve(address: str, inline: bool = False) -> None:
     from rosa_server.cli import main
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "factory.yaml"
         images = "{" + ", ".join(f"{camera}: [{SIZE}, {SIZE}]" for camera in CAMERAS) + "}"
-        path.write_text(FACTORY.format(images=images, state=STATE, address=address))
+        path.write_text(
+            FACTORY.format(images=images, state=STATE, address=address, inline=str(inline).lower())
+        )
         sys.exit(main(["serve", str(path)]))
 
 

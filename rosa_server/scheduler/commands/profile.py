@@ -13,11 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.errors import ConfigError
+from rosa_contract.errors import CodecError, ConfigError
+from rosa_contract.wire.images import check_size
 from rosa_contract.wording import nearest
 from rosa_server.commands.chosen import add_choice, chosen
 from rosa_server.models.backend import Backend, capabilities_of
 from rosa_server.scheduler.commands.cpu_time import Counted, CpuTime
+from rosa_server.scheduler.commands.picture_cost import decoding_of, model_cores
 from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary, hardware_folder
 from rosa_server.scheduler.profiles.measure import (
     RATE_SHARES,
@@ -35,11 +37,13 @@ from rosa_server.scheduler.profiles.profile import (
     MEASURED,
     SCHEMA,
     Configuration,
+    Decoding,
     Profile,
     load_profile,
     save_profile,
 )
 from rosa_server.scheduler.profiles.roofline import GPUS, roofline_profile, run_from
+from rosa_server.serving.base.malloc import keep_freed_memory
 from rosa_server.serving.worker.elsewhere import backend_of
 
 BAR = 30
@@ -84,6 +88,16 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "--bytes-per-parameter", type=float, default=2.0, help="with --roofline (default: 2, 16 bit)"
     )
     parser.add_argument("--requests", type=int, default=300, help="requests per rate")
+    parser.add_argument(
+        "--decode-cores",
+        type=float,
+        help="cores of this machine for each worker, which decode JPEGs; default: all; 0: robots send raw pictures",
+    )
+    parser.add_argument(
+        "--picture",
+        metavar="WIDTHxHEIGHT",
+        help="of robots whose pictures an adapter resizes; default: the model's",
+    )
     parser.add_argument(
         "--profiles", type=Path, default=DEFAULT_ROOT, help="folder with <hardware>/<model>.yaml"
     )
@@ -154,10 +168,26 @@ def _batches(args: argparse.Namespace) -> list[int]:
         raise ConfigError("--batches", [f"expected numbers such as 2,4,8, got {args.batches!r}"]) from None
 
 
+def _picture(args: argparse.Namespace) -> tuple[int, int] | None:
+    """(height, width) px of `--picture`."""
+    if args.decode_cores is not None and not 0 <= args.decode_cores <= 4096:
+        raise ConfigError("--decode-cores", [f"expected 0 to 4096, got {args.decode_cores:g}"])
+    if args.picture is None:
+        return None
+    width, _, height = args.picture.partition("x")
+    if not (width.isdigit() and height.isdigit() and min(size := (int(height), int(width))) >= 1):
+        raise ConfigError("--picture", [f"expected a size such as 640x480, got {args.picture!r}"])
+    try:
+        check_size(*size)
+    except CodecError as error:
+        raise ConfigError("--picture", [str(error)]) from None
+    return size
+
+
 def _measured(args: argparse.Namespace, path: Path) -> Profile:
     if args.requests < 50:
         raise ConfigError("--requests", [f"expected at least 50 for a meaningful p99, got {args.requests}"])
-    batches = _batches(args)
+    batches, picture = _batches(args), _picture(args)
     backend, origin = _backend(args)
     component = (args.component,) if args.only else ()
     partial = path.with_suffix(f".{'.'.join((*component, 'partial'))}.json")
@@ -168,6 +198,8 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
         backend.warm_up()
         able = capabilities_of(backend)
         engine, at_once = able.engine, able.at_once
+        needs = able.nominal or backend.input_spec
+        sizes = {name: picture or (size[0], size[1]) for name, size in needs.images.items()}
         configurations = _others(path, engine, component)
         if at_once > 1:
             found = _continuous(args, cpu, backend, at_once, engine)
@@ -193,6 +225,11 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
                     (index + done) / len(todo),
                     f"{batching.key} at {step[0]:.0%}: p99 {step[1].p99_ms:.1f} ms",
                 )
+        decoding = Decoding()
+        if sizes and args.decode_cores != 0:
+            keep_freed_memory()  # as a worker does: else every picture pays page faults
+            busy = model_cores(backend, needs, args.component)
+            decoding = decoding_of(sizes, busy, args.decode_cores)
     finally:
         backend.close()
     print(file=sys.stderr)
@@ -219,6 +256,7 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
             )
         ),
         batch_latency_ms={str(entry.size): entry.ms for entry in widest.service},
+        decoding=decoding,
         every_size=not able.batch_sizes,
     )
     save_profile(profile, path)

@@ -24,7 +24,7 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.prefixes import prefixes_saved_hz
 from rosa_server.scheduler.profiles.profile import CONTINUOUS, DYNAMIC, Configuration
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import BatchProfile
 
 DEFAULT_ENGINE = "plain"  # of a backend that has several
 DEFAULT_ENGINES = (DEFAULT_ENGINE, "isolated")  # what it does when its options name none, by whichever name

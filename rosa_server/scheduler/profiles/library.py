@@ -10,6 +10,7 @@ from pathlib import Path
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.shipped import shipped
 from rosa_contract.wording import nearest
+from rosa_server.scheduler.profiles.decoding import with_decoding
 from rosa_server.scheduler.profiles.profile import Profile, load_profile
 
 DEFAULT_ROOT = shipped("configs", "profiles")
@@ -46,7 +47,8 @@ class ProfileLibrary:
             *([Path(beside)] if beside is not None and Path(beside) != self.root else []),
         ]
         self._every_size = every_size
-        self._loaded = {(p.model, hardware_folder(p.hardware)): p for p in profiles}
+        self._loaded = {(p.model, hardware_folder(p.hardware)): with_decoding(p) for p in profiles}
+        self._measured = {(p.model, hardware_folder(p.hardware)): p for p in profiles}
 
     def path(self, model: str, gpu_type: str) -> Path:
         """Where `root` has the profile, or would have it."""
@@ -57,7 +59,7 @@ class ProfileLibrary:
         return next((root / below for root in self._roots if (root / below).is_file()), None)
 
     def get(self, model: str, gpu_type: str) -> Profile:
-        """The profile, or `ConfigError` that says where it was looked for and how to make it."""
+        """The profile with what decoding adds; `ConfigError` says where it was looked for and how to make it."""
         key = (model, hardware_folder(gpu_type))
         if key not in self._loaded:
             path = self._found(model, gpu_type)
@@ -68,8 +70,14 @@ class ProfileLibrary:
             if profile.model != model:
                 words = f"expected {model!r}, got {profile.model!r}"
                 raise ConfigError(str(path), [ConfigProblem("model", "conflict", words)])
-            self._loaded[key] = replace(profile, every_size=True) if self._every_size else profile
+            self._measured[key] = replace(profile, every_size=True) if self._every_size else profile
+            self._loaded[key] = with_decoding(self._measured[key])
         return self._loaded[key]
+
+    def measured(self, model: str, gpu_type: str) -> Profile:
+        """The profile as its file says it. Raises as `get`."""
+        self.get(model, gpu_type)
+        return self._measured[model, hardware_folder(gpu_type)]
 
     def get_for(self, model: str, component: str, gpu_type: str) -> Profile:
         """The profile, or `ConfigError` also when it says nothing about `component`: its load is not another's."""

@@ -24,11 +24,11 @@ from rosa_contract.setting import setting
 
 SCHEMA = 1
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "p99_9")
-EVEN = "even"  # latency of calls that come one after the other, as phases and permits let them; from service times
-EVEN_SHARE, EVEN_SPARE = (
-    0.9,
-    1.15,
-)  # of a server's throughput that such calls may use; how much longer a few of them take
+# Latency of calls that come one after the other, as phases and permits let them; from service times.
+EVEN, FULL = "even", "full"
+# By these: what share of a server's throughput such calls may use, and how much longer a few of them take. With FULL
+# nothing is left free, so what is planned with it has to be played through.
+IN_TURN = {EVEN: (0.9, 1.15), FULL: (1.0, 1.0)}
 STATIC = "static"  # the worker takes what waits, at most b, and runs a batch of b (padded): CUDA Graphs have one shape
 DYNAMIC = "dynamic"  # the worker takes what waits, at most b, and runs just that
 CONTINUOUS = "continuous"  # requests join and leave a running batch (vLLM)
@@ -101,7 +101,10 @@ class Configuration:
         }
 
     @cached_property
-    def _even(self) -> tuple[list[float], list[float]]:
+    def _in_turn(self) -> dict[str, tuple[list[float], list[float]]]:
+        return {name: self._evenly(*allowed) for name, allowed in IN_TURN.items()}
+
+    def _evenly(self, share: float, spare: float) -> tuple[list[float], list[float]]:
         """Rates and latencies where calls come evenly: of `n` at a time each takes as long as `n` that begin together.
 
         Without service times nothing is known of that; it is the median then.
@@ -112,14 +115,14 @@ class Configuration:
         rates: list[float] = []
         values: list[float] = []
         for one in sorted(sizes, key=lambda each: each.size):
-            rate_hz = min(1000 * EVEN_SHARE * one.size / one.ms, self._rates[-1])
+            rate_hz = min(1000 * share * one.size / one.ms, self._rates[-1])
             if not rates or rate_hz > rates[-1]:
                 rates.append(rate_hz)
-                values.append(EVEN_SPARE * one.ms)
+                values.append(spare * one.ms)
         return (rates, values) if rates else (self._rates, self._curves["p50"])
 
     def _curve(self, statistic: str) -> tuple[list[float], list[float]]:
-        return self._even if statistic == EVEN else (self._rates, self._curves[statistic])
+        return self._in_turn[statistic] if statistic in IN_TURN else (self._rates, self._curves[statistic])
 
     def latency_ms(self, statistic: str, rate_hz: float) -> float:
         """Latency statistic at `rate_hz` requests per second; infinite beyond the measured range."""
@@ -142,6 +145,25 @@ class Configuration:
                 share = (limit_ms - values[i - 1]) / (values[i] - values[i - 1])
                 return rates[i - 1] + share * (rates[i] - rates[i - 1])
         return rates[-1]
+
+
+@dataclass(frozen=True)
+class CameraDecoding:
+    """What one JPEG of a camera costs."""
+
+    camera: str = setting("its name in a request")
+    height: int = setting("px", at_least=1)
+    width: int = setting("px", at_least=1)
+    ms: float = setting("CPU time of decoding it on one core", above=0)
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """What the pictures of a request cost the machine that the model runs on."""
+
+    cameras: tuple[CameraDecoding, ...] = setting("none: not known, or pictures come raw", tuple)
+    cores: float = setting("cores of that machine for each worker", 1.0, above=0)
+    model_cores: float = setting("of them, what the model keeps busy while it runs", 0.0, at_least=0)
 
 
 @dataclass(frozen=True)
@@ -175,6 +197,9 @@ class Profile:
     facts: tuple[Fact, ...] = setting("where the numbers come from", tuple)
     batch_latency_ms: Mapping[str, float] = setting(
         "batch size -> time of one run, as the emulated backend reads it", dict
+    )
+    decoding: Decoding = setting(
+        "what pictures cost before the model sees them; batches and latencies here are without it", Decoding
     )
     every_size: bool = setting(
         "a batch of any size runs as it is; otherwise only the profiled sizes do, as with CUDA graphs, and any other is"
@@ -211,7 +236,10 @@ def load_profile(path: str | Path) -> Profile:
 
 def save_profile(profile: Profile, path: str | Path) -> None:
     """Write a profile file; numbers keep five significant digits."""
-    text = yaml.safe_dump(_plain(asdict(profile)), sort_keys=False, width=120, default_flow_style=None)
+    document = asdict(profile)
+    if not profile.decoding.cameras:
+        del document["decoding"]
+    text = yaml.safe_dump(_plain(document), sort_keys=False, width=120, default_flow_style=None)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(text, encoding="utf-8")
 

@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Semaphore, Thread
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import zmq
 
+from rosa_server.serving.base.readiness import Source
+
 Message = TypeVar("Message")
 Prepared = TypeVar("Prepared")
-# As `zmq.Poller.poll` gives them: what is readable, and how.
-Come = Sequence[tuple[Any, int]]
+Come = Sequence[Source]  # what is readable
 
 
 class Ahead(Generic[Message, Prepared]):
@@ -26,7 +27,7 @@ class Ahead(Generic[Message, Prepared]):
 
     def __init__(
         self,
-        sources: Sequence[zmq.Socket[bytes] | int],
+        sources: Sequence[Source],
         read: Callable[[Come], Message | None],
         prepare: Callable[[Message], Prepared],
     ) -> None:
@@ -80,7 +81,7 @@ class Ahead(Generic[Message, Prepared]):
             message: Message | None = None
             failed: BaseException | None = None
             try:
-                come = [one for one in self._poller.poll() if one[0] != self._woken]
+                come = [source for source, _ in self._poller.poll() if source != self._woken]
                 message = self._read(come) if come else None
             except BaseException as error:  # as where the main thread reads: it ends the worker
                 failed = error

@@ -7,23 +7,20 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 import numpy as np
-import zmq
 
 from rosa_contract.errors import CodecError
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.images import decode_image
-from rosa_server.models.backend import Backend, ModelInput, capabilities_of
+from rosa_server.models.backend import Backend, ModelInput, Prepares, capabilities_of
 from rosa_server.models.cancellation import Cancellation
+from rosa_server.models.stacking import Place, nowhere
 from rosa_server.serving.base import log
-from rosa_server.serving.base.shared_memory import ShmReader
-from rosa_server.serving.base.watched_link import WatchedLink
 from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.core.failures import Failures
 from rosa_server.serving.worker.ahead import Ahead, Come
@@ -39,17 +36,14 @@ from rosa_server.serving.worker.answers import (
     trace,
 )
 from rosa_server.serving.worker.counts import Counts
+from rosa_server.serving.worker.gateway_end import GatewayEnd, Message
+from rosa_server.serving.worker.rows import Rows
+from rosa_server.timing.decoding import MAX_THREADS, MIN_DECODE_MS, MIN_RUN_MS, MIN_SHARED_MS
 
 POLL_MS = 500
 ORPHAN_S = 15.0  # without its gateway: it has been given up by then (core/absence.py), and another one holds its place
-# The next batch is decoded while a model runs that takes so long, where decoding the last one took so much CPU time:
-# handing the sockets to another thread and back costs about 0.1 ms.
-MIN_RUN_MS, MIN_DECODE_MS = 4.0, 0.5
-MIN_SHARED_MS = 0.3  # of CPU time a request: below it, decoding in other threads costs more than it gains
-MAX_THREADS = 4  # that decode
 # A batch, its time in ms, the outcome of each request, and the CPU time in ms of decoding each.
 Done = tuple[m.Execute, float, Sequence[Outcome], Sequence[float]]
-Message = m.Execute | m.CancelTickets | m.Drain
 NOBODY = m.Sender("", 0.0, 0.0)  # a gateway that does not say who asks
 LATE: Refusal = ("budget_spent", "its budget was spent at the worker")
 
@@ -63,51 +57,36 @@ class Decoded:
     decode_ms: Sequence[float]  # of CPU time, by request
 
 
-class BatchWorker:
-    """Runs whole batches, one after another, until it is told to drain."""
+class Batches:
+    """What a worker does with a batch: decode it, have the model run it, and notice a model that is broken."""
 
-    def __init__(
-        self, spec: WorkerSpec, backend: Backend, socket: zmq.Socket[bytes], link: WatchedLink | None = None
-    ) -> None:
-        """`link`: of a worker on another machine, which announces itself on each connection."""
-        self._spec, self._backend, self._socket, self._link = spec, backend, socket, link
-        self._shm = ShmReader(*spec.shm_fds) if spec.shm_fds else None
-        self._poller = zmq.Poller()
-        self._poller.register(socket, zmq.POLLIN)
-        if self._shm is not None:
-            self._poller.register(self._shm.socket.fileno(), zmq.POLLIN)
-        if link is not None:
-            self._poller.register(link.monitor, zmq.POLLIN)
-        sources: list[zmq.Socket[bytes] | int] = [socket]
-        if self._shm is not None:
-            sources.append(self._shm.socket.fileno())
-        self._ahead: Ahead[Message, Message | Decoded] = Ahead(sources, self._read, self._prepared)
+    def __init__(self, spec: WorkerSpec, backend: Backend) -> None:
+        self._spec, self._backend = spec, backend
         self._decoders = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), "decode")
         self._decode_ms = 0.0  # of a request, in the last batch
-        self._worth_it = False  # to read ahead: the last batch says
         self._seldom = log.Seldom()
         self._able = capabilities_of(backend)
         self._counts = Counts(self._able.counts, spec.worker_id)
         self._needs = backend.input_spec
+        self._rows = Rows(min(backend.max_batch, spec.max_batch or backend.max_batch))
+        self._prepares = backend if isinstance(backend, Prepares) else None
         self._failures, self._judging = Failures(), Lock()
         self._answered: ModelInput | None = None  # the first request that was: the model is tested with it
         self.broken = ""  # why this process has to end: its model answers nothing any more
-        self.stopping = False
         self.at_once = 1
 
     def close(self) -> None:
         """End the threads."""
-        self._ahead.close()
         self._decoders.shutdown()
 
-    def announce(self) -> None:
-        """Tell the gateway that the model is warm, what it takes and how much at once."""
+    def ready(self) -> m.WorkerReady:
+        """What the model takes, and how much at once."""
         needs = self._needs
         most = min(self._backend.max_batch, self._spec.max_batch or self._backend.max_batch)
         images = {camera: (size[0], size[1]) for camera, size in needs.images.items()}
         names = (self._spec.worker_id, self._spec.model)
         unused = None if needs.unused is None else sorted(needs.unused)
-        ready = m.WorkerReady(
+        return m.WorkerReady(
             *names,
             most,
             images,
@@ -119,31 +98,6 @@ class BatchWorker:
             needs.actions,
             self._spec.epoch,
         )
-        self._socket.send_multipart(codec.encode(ready))
-
-    def run(self) -> None:
-        while not self.stopping and not self.broken:
-            self.step()
-
-    def step(self) -> None:
-        """Take one batch, decode it, infer, reply. Returns after a while when none comes.
-
-        The next one is taken and decoded while the model runs this one.
-        """
-        one = self._ahead.taken()
-        if one is None and (message := self._take()) is not None:
-            one = self._prepared(message)
-        if isinstance(one, m.Drain):
-            self.stopping = True
-        elif isinstance(one, Decoded):
-            with self._ahead.beside() if self._worth_it else nullcontext():
-                done = self._execute(one)
-            self._worth_it = done[1] >= MIN_RUN_MS and sum(one.decode_ms) >= MIN_DECODE_MS
-            self._reply(*done)
-            self._judge(one.inputs, done[2])  # its robots do not wait for this
-
-    def _prepared(self, message: Message) -> Message | Decoded:
-        return self._decoded(message) if isinstance(message, m.Execute) else message
 
     def _decoded(self, batch: m.Execute, cancellations: Sequence[Cancellation] = ()) -> Decoded:
         """`cancellations`: of each request; none where nothing is ever cancelled."""
@@ -151,15 +105,18 @@ class BatchWorker:
         senders: Sequence[m.Sender | None] = batch.senders or [None] * len(batch.frames)
         cancellations = cancellations or [Cancellation() for _ in batch.frames]
 
+        # Batches that run beside each other have their pictures in arrays of their own.
+        places = self._rows.next() if self.at_once == 1 else lambda number: nowhere
+
         def decode(
-            frames: Sequence[Any], sender: m.Sender | None, cancellation: Cancellation
+            number: int, frames: Sequence[Any], sender: m.Sender | None, cancellation: Cancellation
         ) -> tuple[ModelInput | Refusal, float]:
             if cancellation.cancelled:
                 return CANCELLED, 0.0
-            return self._decode(frames, sender, cancellation, now_s)
+            return self._decode(frames, sender, cancellation, now_s, places(number))
 
         shared = len(batch.frames) > 1 and self._decode_ms >= MIN_SHARED_MS
-        asked = (batch.frames, senders, cancellations)
+        asked = (range(len(batch.frames)), batch.frames, senders, cancellations)
         both = list((self._decoders.map if shared else map)(decode, *asked))
         decode_ms = [ms for _, ms in both]
         self._decode_ms = sum(decode_ms) / max(1, len(decode_ms))
@@ -179,39 +136,17 @@ class BatchWorker:
             self._answered = next((_kept(one) for one, _ in _ran(inputs, outcomes, bytes)), None)
         return decoded.batch, (time.perf_counter() - started_s) * 1000, outcomes, decoded.decode_ms
 
-    def _take(self) -> Message | None:
-        come: Come = self._poller.poll(POLL_MS)
-        if self._link is not None:
-            if self._link.came_up():
-                self.announce()
-            if self._link.down_s() > ORPHAN_S:
-                log.error("worker_orphaned", worker=self._spec.worker_id, seconds=ORPHAN_S)
-                return m.Drain()
-            come = [one for one in come if one[0] is not self._link.monitor]
-        return self._read(come) if come else None
-
-    def _read(self, come: Come) -> Message | None:
-        """A message of what is readable."""
-        frames: Sequence[Any] | None = None
-        if come[0][0] is self._socket:
-            frames = self._socket.recv_multipart(copy=False)
-        elif self._shm is not None and come[0][0] == self._shm.socket.fileno():
-            try:
-                frames = self._shm.receive()
-            except EOFError:
-                return m.Drain()  # the gateway has ended
-        if frames is None:
-            return None
-        message = codec.decode(frames)
-        if not isinstance(message, m.Execute | m.CancelTickets | m.Drain):
-            raise CodecError("unexpected_message", f"a gateway does not send {type(message).__name__}")
-        return message
-
     def _decode(
-        self, frames: Sequence[Any], sender: m.Sender | None, cancellation: Cancellation, now_s: float
+        self,
+        frames: Sequence[Any],
+        sender: m.Sender | None,
+        cancellation: Cancellation,
+        now_s: float,
+        place: Place,
     ) -> tuple[ModelInput | Refusal, float]:
         """A request with the cameras that the model needs and no others, or (cause, reason) why it is invalid; and the
-        CPU time in ms that its pictures took. Raw ones take none, and reading the clock would take longer.
+        CPU time in ms that its pictures took. Raw ones that nobody resizes take none, and reading the clock would take
+        longer.
         """
         began_s: float | None = None
         known: ModelInput | Refusal
@@ -219,9 +154,11 @@ class BatchWorker:
             request = codec.decode(frames)
             if not isinstance(request, m.Request):
                 raise CodecError("unexpected_message", f"expected a request, got {type(request).__name__}")
-            if any(image.encoding != "rgb8" for image in request.images.values()):
+            if self._prepares is not None or any(
+                image.encoding != "rgb8" for image in request.images.values()
+            ):
                 began_s = time.thread_time()
-            known = self._known(request, sender, cancellation, now_s)
+            known = self._known(request, sender, cancellation, now_s, place)
         except CodecError as error:
             robot = sender.robot_id if sender is not None else ""
             if self._seldom.due(robot):
@@ -231,19 +168,27 @@ class BatchWorker:
         return known, 0.0 if began_s is None else (time.thread_time() - began_s) * 1000
 
     def _known(
-        self, request: m.Request, sender: m.Sender | None, cancellation: Cancellation, now_s: float
+        self,
+        request: m.Request,
+        sender: m.Sender | None,
+        cancellation: Cancellation,
+        now_s: float,
+        place: Place,
     ) -> ModelInput | Refusal:
         images = {}
         for camera, size in self._needs.images.items():
             if camera not in request.images:
                 words = f"camera {camera!r} is missing; got {', '.join(request.images) or 'none'}"
                 return "camera_missing", words
-            images[camera] = decode_image(request.images[camera])
+            image = request.images[camera]
+            # What is prepared gets its place then, and raw ones stay where they are.
+            placed = self._prepares is None and image.encoding != "rgb8" and camera not in self._needs.resizes
+            images[camera] = decode_image(image, place(camera, (*size, 3)) if placed else None)
             if camera not in self._needs.resizes and images[camera].shape[:2] != tuple(size):
                 words = f"camera {camera!r}: expected {tuple(size)}, got {images[camera].shape[:2]}"
                 return "wrong_image_shape", words
         who = NOBODY if sender is None else sender
-        return ModelInput(
+        known = ModelInput(
             request.component,
             request.prompt,
             images,
@@ -256,6 +201,7 @@ class BatchWorker:
             overlap=request.overlap,
             cancellation=cancellation,
         )
+        return known if self._prepares is None else self._prepares.prepare_ahead(known, place)
 
     def _infer(self, decoded: Sequence[ModelInput | tuple[str, str]]) -> list[Outcome]:
         """One outcome per request. A bad request fails alone: a failed batch is run again, one request at a time."""
@@ -321,18 +267,75 @@ class BatchWorker:
         except Exception as error:
             return failure(error, one)
 
-    def _reply(
-        self, batch: m.Execute, inference_ms: float, outcomes: Sequence[Outcome], decode_ms: Sequence[float]
-    ) -> None:
+    def _executed(self, done: Done) -> m.Executed:
+        batch, inference_ms, outcomes, decode_ms = done
         errors = [("", "") if isinstance(one, bytes) else one for one in outcomes]
         frames = [one if isinstance(one, bytes) else b"" for one in outcomes]
         counts, epoch = self._counts.read(), self._spec.epoch
-        done = m.Executed(
-            batch.batch_id, batch.tickets, inference_ms, errors, frames, counts, decode_ms, epoch
-        )
-        answer = codec.encode(done)
-        if self._shm is None or not self._shm.send(answer):
-            self._socket.send_multipart(answer)
+        told = (batch.batch_id, batch.tickets, inference_ms, errors, frames)
+        return m.Executed(*told, counts, decode_ms, epoch)
+
+
+class BatchWorker(Batches):
+    """Runs whole batches, one after another, until it is told to drain."""
+
+    def __init__(self, spec: WorkerSpec, backend: Backend, end: GatewayEnd) -> None:
+        super().__init__(spec, backend)
+        self._end = end
+        self._ahead: Ahead[Message, Message | Decoded] = Ahead(end.sources, end.read, self._prepared)
+        self._worth_it = False  # to read ahead: the last batch says
+        self.stopping = False
+
+    def close(self) -> None:
+        """End the threads."""
+        self._ahead.close()
+        super().close()
+
+    def announce(self) -> None:
+        """Tell the gateway that the model is warm."""
+        self._end.send(codec.encode(self.ready()))
+
+    def run(self) -> None:
+        while not self.stopping and not self.broken:
+            self.step()
+
+    def step(self) -> None:
+        """Take one batch, decode it, infer, reply. Returns after a while when none comes.
+
+        The next one is taken and decoded while the model runs this one.
+        """
+        one = self._ahead.taken()
+        if one is None and (message := self._take()) is not None:
+            one = self._prepared(message)
+        if isinstance(one, m.Drain):
+            self.stopping = True
+        elif isinstance(one, Decoded):
+            if self._worth_it:
+                with self._ahead.beside():
+                    done = self._execute(one)
+                self._end.given_back()
+            else:
+                done = self._execute(one)
+            self._worth_it = done[1] >= MIN_RUN_MS and sum(one.decode_ms) >= MIN_DECODE_MS
+            self._reply(done)
+            self._judge(one.inputs, done[2])  # its robots do not wait for this
+
+    def _prepared(self, message: Message) -> Message | Decoded:
+        return self._decoded(message) if isinstance(message, m.Execute) else message
+
+    def _take(self) -> Message | None:
+        come: Come = self._end.wait(POLL_MS)
+        if (link := self._end.link) is not None:
+            if link.came_up():
+                self.announce()
+            if link.down_s() > ORPHAN_S:
+                log.error("worker_orphaned", worker=self._spec.worker_id, seconds=ORPHAN_S)
+                return m.Drain()
+            come = [one for one in come if one is not link.monitor]
+        return self._end.read(come) if come else None
+
+    def _reply(self, done: Done) -> None:
+        self._end.answer(codec.encode(self._executed(done)))
 
 
 def _ran(

@@ -8,36 +8,27 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from queue import SimpleQueue
 
-import zmq
-
 from rosa_contract.wire import messages as m
 from rosa_server.models.backend import Backend
 from rosa_server.models.cancellation import Cancellation
-from rosa_server.serving.base.watched_link import WatchedLink
 from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.worker.batch_worker import BatchWorker, Done
+from rosa_server.serving.worker.gateway_end import GatewayEnd
 
 
 class ContinuousWorker(BatchWorker):
     """Runs `at_once` batches at a time, each in a thread."""
 
-    def __init__(
-        self,
-        spec: WorkerSpec,
-        backend: Backend,
-        socket: zmq.Socket[bytes],
-        at_once: int,
-        link: WatchedLink | None = None,
-    ) -> None:
-        super().__init__(spec, backend, socket, link)
+    def __init__(self, spec: WorkerSpec, backend: Backend, end: GatewayEnd, at_once: int) -> None:
+        super().__init__(spec, backend, end)
         self.at_once = at_once
         self._threads = ThreadPoolExecutor(at_once, "call")
         self._done: SimpleQueue[Done | BaseException] = SimpleQueue()
         self._running: dict[int, Cancellation] = {}  # by ticket
         self._woken, self._wake = os.pipe()
-        for end in (self._woken, self._wake):
-            os.set_blocking(end, False)
-        self._poller.register(self._woken, zmq.POLLIN)
+        for pipe in (self._woken, self._wake):
+            os.set_blocking(pipe, False)
+        self._end.watch(self._woken)
 
     def step(self) -> None:
         """Take a batch or hand back what has been done, whichever comes first."""
@@ -57,7 +48,7 @@ class ContinuousWorker(BatchWorker):
                 raise done  # as where the batch runs in this thread: the worker ends, and another one takes its calls
             for ticket in done[0].tickets:
                 del self._running[ticket]
-            self._reply(*done)
+            self._reply(done)
 
     def _take(self) -> m.Execute | m.CancelTickets | m.Drain | None:
         message = super()._take()
@@ -70,9 +61,9 @@ class ContinuousWorker(BatchWorker):
         """Wait for what runs and end the threads."""
         self._threads.shutdown()
         super().close()
-        self._poller.unregister(self._woken)
-        for end in (self._woken, self._wake):
-            os.close(end)
+        self._end.unwatch(self._woken)
+        for pipe in (self._woken, self._wake):
+            os.close(pipe)
 
     def _beside(self, batch: m.Execute, cancellations: Sequence[Cancellation]) -> None:
         """In a thread of its own; the sockets belong to the main one."""

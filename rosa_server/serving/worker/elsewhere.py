@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from rosa_contract.wire import messages as m
 from rosa_contract.wire.images import encode_image
 from rosa_server.models import registry
 from rosa_server.models.adapters import behind
-from rosa_server.models.adapters.resolving import resolve
+from rosa_server.models.adapters.resolving import Resolved, from_data, resolve
 from rosa_server.models.backend import Backend, InputSpec, ModelInput, ModelOutput
 from rosa_server.serving.base.release import release
 from rosa_server.serving.base.worker_spec import MISCONFIGURED, WorkerSpec
@@ -64,6 +64,21 @@ class Elsewhere:
         self._stack = contextlib.ExitStack()
         self._batches = 0
         self.memory_mb = 0.0
+
+    @property
+    def resolved(self) -> Resolved | None:
+        """The adapter in front of it; None: it has none."""
+        return from_data(self._spec.adapter) if self._spec.adapter else None
+
+    @contextlib.contextmanager
+    def otherwise(self, resolved: Resolved) -> Iterator[Elsewhere]:
+        """The same model behind another adapter, in a worker that is started for it. Raises as `load`."""
+        other = Elsewhere(replace(self._spec, adapter=resolved.to_data()))
+        try:
+            other.load()
+            yield other
+        finally:
+            other.close()
 
     @property
     def input_spec(self) -> InputSpec:

@@ -20,7 +20,6 @@ from rosa_contract.process import die_with
 from rosa_server.models import registry
 from rosa_server.models.adapters import behind
 from rosa_server.models.backend import capabilities_of
-from rosa_server.models.checksums import verify
 from rosa_server.serving.base import log
 from rosa_server.serving.base.malloc import keep_freed_memory
 from rosa_server.serving.base.watched_link import ENDS_MS, WatchedLink
@@ -35,6 +34,8 @@ from rosa_server.serving.base.worker_spec import (
 from rosa_server.serving.worker.answers import short, trace
 from rosa_server.serving.worker.batch_worker import BatchWorker
 from rosa_server.serving.worker.continuous_worker import ContinuousWorker
+from rosa_server.serving.worker.gateway_end import GatewayEnd
+from rosa_server.serving.worker.loading import loaded
 
 
 def _describe(spec: WorkerSpec) -> int:
@@ -78,11 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     started_s = time.perf_counter()
     names = {"worker": spec.worker_id, "model": spec.model}
     try:
-        verify(spec.sha256, spec.options)
-        backend = behind(registry.create(spec.backend, **spec.options), spec.adapter)
-        backend.load()
-        registry.check_loaded(spec.backend, backend)
-        backend.warm_up()
+        backend = loaded(spec)
     except (ContractError, FileNotFoundError, PermissionError) as error:
         log.error("worker_misconfigured", **names, reason=str(error))
         return MISCONFIGURED
@@ -105,11 +102,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             link = WatchedLink(socket, spec.keys, ENDS_MS)
         socket.connect(spec.endpoint)
-        at_once = capabilities_of(backend).at_once
+        at_once, end = capabilities_of(backend).at_once, GatewayEnd(socket, spec.shm_fds, link)
         worker = (
-            ContinuousWorker(spec, backend, socket, at_once, link)
-            if at_once > 1
-            else BatchWorker(spec, backend, socket, link)
+            ContinuousWorker(spec, backend, end, at_once) if at_once > 1 else BatchWorker(spec, backend, end)
         )
         signal.signal(signal.SIGTERM, lambda *_: setattr(worker, "stopping", True))
         if link is None:  # otherwise on each connection

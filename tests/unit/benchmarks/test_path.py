@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 
@@ -16,10 +17,13 @@ from rosa_server.serving.edge.gateway import Gateway
 from rosa_server.serving.edge.intake import Intake
 from rosa_server.serving.edge.worker_links import WorkerLinks
 from rosa_server.serving.worker.batch_worker import BatchWorker
+from rosa_server.serving.worker.gateway_end import GatewayEnd
+from tests.unit.server.serving.worker.test_ahead import stage
 
+LIMIT_S = 30.0
 HOOKED = (
     (Intake, "read"), (ServingCore, "on_request"), (Gateway, "_dispatch"), (WorkerLinks, "shared"),
-    (ServingCore, "on_executed"), (Gateway, "_answer"), (BatchWorker, "_take"), (BatchWorker, "_infer"),
+    (ServingCore, "on_executed"), (Gateway, "_answer"), (GatewayEnd, "read"), (BatchWorker, "_execute"),
 )  # fmt: skip
 
 
@@ -34,6 +38,27 @@ def test_the_hooks_are_around_methods_that_exist_and_nothing_is_hooked_before(
     stamp_worker(Notes())
     after = [getattr(owner, name) for owner, name in HOOKED]
     assert all(one is not other for one, other in zip(before, after, strict=True))
+
+
+def test_a_batch_that_is_read_while_the_model_runs_is_followed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    for owner, name in HOOKED[-2:]:
+        monkeypatch.setattr(owner, name, getattr(owner, name))  # put back at the end
+    notes = Notes()
+    stamp_worker(notes)
+    with stage(monkeypatch) as here:
+        here.send(2, "second")
+        assert here.backend.runs.wait(LIMIT_S)
+        here.send(3, "third")
+        end_s = monotonic() + LIMIT_S
+        while 3 not in notes.of_ticket:
+            assert monotonic() < end_s, "it is read beside the model, which still runs the second one"
+            sleep(0.01)
+        for number in (2, 3):
+            here.let_go()
+            assert here.answer().batch_id == number
+    assert {ticket: list(times) for ticket, times in notes.of_ticket.items()} == {
+        ticket: ["hand over", "decode", "infer"] for ticket in (1, 2, 3)
+    }
 
 
 def test_a_hook_passes_on_what_goes_in_and_out() -> None:

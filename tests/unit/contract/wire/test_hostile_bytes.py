@@ -95,6 +95,7 @@ def test_noise_raises_nothing_else(frames: list[bytes]) -> None:
     _only_codec_errors(frames)
 
 
+@pytest.mark.slow
 @settings(max_examples=1000)
 @given(
     st.sampled_from(["jpeg", "png", "rgb8"]),

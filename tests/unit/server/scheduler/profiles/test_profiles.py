@@ -18,8 +18,8 @@ from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary,
 from rosa_server.scheduler.profiles.profile import (
     CONTINUOUS,
     EVEN,
-    EVEN_SHARE,
-    EVEN_SPARE,
+    FULL,
+    IN_TURN,
     STATISTICS,
     load_profile,
     profile_from,
@@ -212,19 +212,21 @@ def test_a_folder_without_a_profile_is_no_hardware_that_was_meant(tmp_path: Path
 
 
 @pytest.mark.parametrize("model", [GR00T, BIG, SMALL])
-def test_calls_that_come_evenly_take_what_those_at_a_time_take(model: str) -> None:
+@pytest.mark.parametrize("statistic", [EVEN, FULL])
+def test_calls_that_come_evenly_take_what_those_at_a_time_take(model: str, statistic: str) -> None:
+    share, spare = IN_TURN[statistic]
     for one in LIBRARY.get(model, H200).configurations:
         times = {each.size: each.ms for each in one.service}
         first = min(times) if one.batching == CONTINUOUS else one.batch
-        alone_ms = EVEN_SPARE * times[first]
-        assert one.latency_ms(EVEN, 0.0) == pytest.approx(alone_ms)
-        assert one.capacity_hz(EVEN, 0.99 * alone_ms) == 0.0
-        rate_hz = one.capacity_hz(EVEN, 1.01 * alone_ms)
-        assert rate_hz > 0 and one.latency_ms(EVEN, rate_hz) <= 1.01 * alone_ms * (1 + 1e-9)
-        most_hz = one.capacity_hz(EVEN, inf)
-        assert most_hz <= EVEN_SHARE * 1000 * max(size / ms for size, ms in times.items()) * (1 + 1e-9)
+        alone_ms = spare * times[first]
+        assert one.latency_ms(statistic, 0.0) == pytest.approx(alone_ms)
+        assert one.capacity_hz(statistic, 0.99 * alone_ms) == 0.0
+        rate_hz = one.capacity_hz(statistic, 1.01 * alone_ms)
+        assert rate_hz > 0 and one.latency_ms(statistic, rate_hz) <= 1.01 * alone_ms * (1 + 1e-9)
+        most_hz = one.capacity_hz(statistic, inf)
+        assert most_hz <= share * 1000 * max(size / ms for size, ms in times.items()) * (1 + 1e-9)
         assert most_hz <= one.latency[-1].rate_hz, "beyond it nothing is known"
-        assert one.latency_ms(EVEN, 1.01 * most_hz) == inf
+        assert one.latency_ms(statistic, 1.01 * most_hz) == inf
 
 
 def test_without_service_times_calls_that_come_evenly_take_the_median() -> None:

@@ -49,6 +49,7 @@ def test_what_is_no_run_is_refused(text: str) -> None:
         run_from(text)
 
 
+@pytest.mark.slow
 def test_a_profile_says_that_it_is_derived_and_from_what(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

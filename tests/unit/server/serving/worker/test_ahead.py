@@ -18,6 +18,7 @@ from rosa_server.models.backend import ModelInput, ModelOutput
 from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.worker import batch_worker
 from rosa_server.serving.worker.batch_worker import BatchWorker
+from rosa_server.serving.worker.gateway_end import GatewayEnd
 from tests.unit.server.serving.core.stage import request
 from tests.unit.server.serving.moody import Moody, causes
 
@@ -81,7 +82,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
         socket.connect("inproc://worker")
         backend = Held()
         made = Stage(
-            BatchWorker(WorkerSpec("w1", "policy", "held", "inproc://worker"), backend, socket),
+            BatchWorker(WorkerSpec("w1", "policy", "held", "inproc://worker"), backend, GatewayEnd(socket)),
             backend,
             gateway,
         )

@@ -20,6 +20,7 @@ from rosa_server.models.backend import Capabilities, ModelInput, ModelOutput
 from rosa_server.models.horizon import POLICIES, Choice
 from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.worker.batch_worker import BatchWorker
+from rosa_server.serving.worker.gateway_end import GatewayEnd
 from tests.unit.server.serving.core.stage import request
 from tests.unit.server.serving.moody import Moody, causes
 
@@ -31,7 +32,8 @@ def wired(frames: list[Any]) -> Iterator[tuple[BatchWorker, zmq.Socket[bytes]]]:
         gateway.bind("inproc://worker")
         socket.connect("inproc://worker")
         gateway.send_multipart(frames)
-        yield BatchWorker(WorkerSpec("w1", "policy", "moody", "inproc://worker"), Moody(), socket), gateway
+        spec = WorkerSpec("w1", "policy", "moody", "inproc://worker")
+        yield BatchWorker(spec, Moody(), GatewayEnd(socket)), gateway
 
 
 def run(*prompts: str, spoil: bool = False, **asked: Any) -> m.Executed:
@@ -192,7 +194,9 @@ def test_a_model_is_judged_after_its_answers_have_left_with_pictures_of_its_own(
     with zmq.Context() as context, context.socket(zmq.PAIR) as gateway, context.socket(zmq.PAIR) as socket:
         gateway.bind("inproc://worker")
         socket.connect("inproc://worker")
-        worker = BatchWorker(WorkerSpec("w1", "policy", "watched", "inproc://worker"), backend, socket)
+        worker = BatchWorker(
+            WorkerSpec("w1", "policy", "watched", "inproc://worker"), backend, GatewayEnd(socket)
+        )
         answers: list[tuple[str, int]] = []
 
         def run(number: int) -> None:

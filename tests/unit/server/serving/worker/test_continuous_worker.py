@@ -16,6 +16,7 @@ from rosa_contract.wire import messages as m
 from rosa_server.models.backend import Capabilities, ModelInput, ModelOutput
 from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.worker.continuous_worker import ContinuousWorker
+from rosa_server.serving.worker.gateway_end import GatewayEnd
 from tests.unit.server.serving.core.stage import request
 from tests.unit.server.serving.moody import Moody, causes
 
@@ -26,7 +27,8 @@ def continuous(backend: Any, at_once: int) -> Iterator[tuple[ContinuousWorker, z
     with zmq.Context() as context, context.socket(zmq.PAIR) as gateway, context.socket(zmq.PAIR) as socket:
         gateway.bind("inproc://worker")
         socket.connect("inproc://worker")
-        worker = ContinuousWorker(WorkerSpec("w1", "policy", "", "inproc://worker"), backend, socket, at_once)
+        spec = WorkerSpec("w1", "policy", "", "inproc://worker")
+        worker = ContinuousWorker(spec, backend, GatewayEnd(socket), at_once)
         yield worker, gateway
         worker.close()
 
