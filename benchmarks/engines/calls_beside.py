@@ -35,7 +35,7 @@ from benchmarks import RESULTS
 from benchmarks.engines.pipelined_decode import SMALL, random_decoder
 from rosa_server.engines.pipelined_decode.graphs import runner_for
 from rosa_server.engines.pipelined_decode.pipe import Pipe, PipeFrame
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import BatchProfile
 from rosa_server.timing.continuous import Shared
 
 LONG, SHORT = 24, 3  # tokens

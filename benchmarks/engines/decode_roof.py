@@ -11,6 +11,8 @@ from torch import Tensor
 from rosa_server.models.token_policy.config import TokenPolicyConfig
 from rosa_server.models.token_policy.decoder import Decoder
 
+CHUNKS = 2  # of a prefix, where prefill is chunked
+
 
 @dataclass(frozen=True)
 class Roof:
@@ -38,7 +40,13 @@ class Roof:
         prefill = self.pass_s(decoder, config, prefix, prefix)
         if way == "continuous":
             return prefill + self.pass_s(decoder, config, k, k * (prefix + k // 2)) * (k - 1) / k
-        return prefill + (k - 1) * self.pass_s(decoder, config, 1, prefix + k // 2)
+        if way == "chunked":
+            decoding = (k - 1) / CHUNKS  # frames that share each of its passes
+            keys = round(decoding * (prefix + k // 2)) + prefix
+            return CHUNKS * self.pass_s(decoder, config, round(prefix / CHUNKS + decoding), keys)
+        n = {"batch K": k, "batch 2K": 2 * k}.get(way, 1)
+        first = self.pass_s(decoder, config, n * prefix, n * prefix)
+        return (first + (k - 1) * self.pass_s(decoder, config, n, n * (prefix + k // 2))) / n
 
 
 def measure_roof(decoder: Decoder, device: torch.device) -> Roof:

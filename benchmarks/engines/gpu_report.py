@@ -40,6 +40,11 @@ def device_of(parser: argparse.ArgumentParser, args: argparse.Namespace) -> torc
     return torch.device(args.device)
 
 
+def clock_of(device: torch.device) -> Callable[[], float]:
+    """On a CPU, where one thread computes, the time that it computes: what else runs there makes nothing slower."""
+    return time.process_time if device.type == "cpu" else time.perf_counter
+
+
 class Report:
     """A result file in the making: `NAME.partial` has its rows until `finish` writes `NAME.json`."""
 
@@ -48,7 +53,7 @@ class Report:
         self.machine = (
             f"{torch.cuda.get_device_name(device)}, torch {torch.__version__}"
             if device.type == "cuda"
-            else f"{platform.machine()}, {os.cpu_count()} shared cores, one used;"
+            else f"{platform.machine()}, {os.cpu_count()} shared cores, one used; CPU time;"
             f" load average {os.getloadavg()[1]:.0f}"
         )
         self.rows: list[Row] = []

@@ -3,12 +3,14 @@
     python -m benchmarks.engines.kv_sharing [--device cpu] [--seconds 0.6]
     python -m benchmarks.engines.kv_sharing --device cuda  # pi0.5's shape in bf16, random weights, under ten minutes
 
-Only torch has to be installed: run it from the repository's root.
+Only torch and numpy have to be installed: run it from the repository's root. On CUDA every way runs as CUDA graphs.
 
 Saturated frames, one after another. The ways are measured in turn, several rounds, and the best round of each is
-reported: what else runs on a machine only slows. Writes benchmarks/results/kv_sharing.json and .png (kv_sharing_cuda).
+reported: what else runs on a machine only slows. On a CPU times are those that the process computes. Writes
+benchmarks/results/kv_sharing.json and .png (kv_sharing_cuda).
 
 isolated   each call by itself, as without an engine: its own prefill, its answer to the end
+together   all calls of a frame in one batch, equal observations looked at once, as `engine: isolated` in the server
 shared     one prefill for all calls about an observation; answers one after another, to their ends
 batched    also: of every answer in words k tokens a frame, of all frames and robots together (Algorithm 1)
 
@@ -20,7 +22,6 @@ answer early, and the same calls get the same answers in every way, which is che
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,10 +30,23 @@ import torch
 from torch import Tensor
 
 from benchmarks import RESULTS
-from benchmarks.engines.gpu_report import Report, Row, add_arguments, device_of
+from benchmarks.engines.gpu_report import Report, Row, add_arguments, clock_of, device_of
+from benchmarks.engines.graphed_network import GraphedNetwork
 from benchmarks.engines.kv_sharing_report import draw, judged, not_measured
 from rosa_server.engines.kv_sharing.engine import KvSharingEngine
-from rosa_server.engines.kv_sharing.passes import PassCall, Words, isolated
+from rosa_server.engines.kv_sharing.manager import KvManager
+from rosa_server.engines.kv_sharing.network import PrefixNetwork
+from rosa_server.engines.kv_sharing.passes import (
+    PassCall,
+    Words,
+    acted,
+    first_words,
+    isolated,
+    prefill,
+    prompted,
+    slice_room,
+    speak,
+)
 from rosa_server.engines.kv_sharing.turns import Speak, TurnLimits
 from rosa_server.models.vla.config import PI05, SHIPPED, VlaConfig
 from rosa_server.models.vla.network import VlaNetwork
@@ -41,6 +55,7 @@ from rosa_server.models.vla.network import VlaNetwork
 MIDDLE = replace(
     SHIPPED, width=512, layers=8, heads=8, head_dim=64, mlp=2048, expert_width=256, expert_mlp=1024, points=32
 )
+CHECKED_LAYERS = 4  # of a network in 32 bits
 ROUNDS = 3
 NEVER = -1  # no token ends an answer
 PROMPT = 12  # tokens
@@ -78,9 +93,11 @@ class Bench:
     """One network, and the frames of one kind of work."""
 
     def __init__(self, network: VlaNetwork, work: Work) -> None:
-        self.network, self.work = network, work
         weight = network.embedding.weight
-        self.device, self.dtype = weight.device, weight.dtype
+        self.clock = clock_of(weight.device)
+        self.device, self.dtype, self.work = weight.device, weight.dtype, work
+        self.weights = sum(one.numel() for one in network.parameters()) * weight.dtype.itemsize
+        self.network: PrefixNetwork = GraphedNetwork(network) if self.device.type == "cuda" else network
         config, generator = network.config, torch.Generator().manual_seed(3)
         side = 96 if config.vision is None else config.vision.image
 
@@ -115,6 +132,7 @@ class Bench:
         """The ways to measure, the baseline first."""
         ways = {
             "isolated": self.isolated,
+            "together": self.together,
             "shared": self.engine(TurnLimits(slice_tokens=self.work.tokens, sequences=1), to_the_end=True),
         }
         for k in self.work.slices:
@@ -124,8 +142,8 @@ class Bench:
     def isolated(self, seconds: float) -> Run:
         """Call by call."""
         frames = tokens = longest = 0
-        began_s = time.perf_counter()
-        while frames == 0 or time.perf_counter() - began_s < seconds:
+        began_s = self.clock()
+        while frames == 0 or self.clock() - began_s < seconds:
             for call in self.calls(frames):
                 with torch.inference_mode():
                     answer = isolated(self.network, call, NEVER)
@@ -134,7 +152,51 @@ class Bench:
             frames += 1
             self.wait()
         at_a_time = self.network.config.observation + PROMPT + longest
-        return Run(frames, tokens, time.perf_counter() - began_s, kv_bytes=self.cache_bytes(at_a_time))
+        return Run(frames, tokens, self.clock() - began_s, kv_bytes=self.cache_bytes(at_a_time))
+
+    def together(self, seconds: float) -> Run:
+        """Frame by frame, each in one batch."""
+        frames = tokens = 0
+        network = self.network
+        began_s = self.clock()
+        while frames == 0 or self.clock() - began_s < seconds:
+            with torch.inference_mode():
+                tokens += sum(
+                    len(one.tokens) for one in self.batch(self.calls(frames)) if isinstance(one, Words)
+                )
+            frames += 1
+            self.wait()
+        calls = self.calls(0)
+        longest = max(call.longest for call in calls)
+        at_a_time = len(calls) * (network.config.observation + PROMPT + longest)
+        return Run(frames, tokens, self.clock() - began_s, len(calls), self.cache_bytes(at_a_time))
+
+    def batch(self, calls: Sequence[PassCall]) -> list[Any]:
+        """The answers of these calls, whose equal observations are looked at once."""
+        first = {call.observation: call for call in calls}
+        prefixes = dict(zip(first, prefill(self.network, list(first.values())), strict=True))
+        answers: list[Any] = [None] * len(calls)
+        acting = [row for row, call in enumerate(calls) if call.kind == "action"]
+        if acting:
+            asked = [calls[row] for row in acting]
+            _, cache = prompted(
+                self.network, [prefixes[one.observation] for one in asked], [one.prompt for one in asked]
+            )
+            for row, chunk in zip(acting, acted(self.network, cache, asked), strict=True):
+                answers[row] = chunk
+        speaking = [row for row in range(len(calls)) if row not in acting]
+        if speaking:
+            asked = [calls[row] for row in speaking]
+            states = first_words(self.network, [prefixes[one.observation] for one in asked], asked, NEVER)
+            while going := [index for index, state in enumerate(states) if not state.done]:
+                batched = KvManager.batch([states[index] for index in going], slice_room(asked))
+                some = [asked[index] for index in going]
+                batched = speak(self.network, batched, some, min(one.longest for one in some), NEVER)
+                for index, state in zip(going, KvManager.unbatch(batched), strict=True):
+                    states[index] = state
+            for row, state in zip(speaking, states, strict=True):
+                answers[row] = Words.of(state, NEVER)
+        return answers
 
     def engine(self, limits: TurnLimits, to_the_end: bool) -> Callable[[float], Run]:
         """Through the engine. `to_the_end`: all answers of a frame in it; otherwise one slice of all answers."""
@@ -154,7 +216,7 @@ class Bench:
             counts: dict[str, int] = {}
             while True:
                 if frame == fill:
-                    began_s, tokens, counts = time.perf_counter(), 0, engine.counts()
+                    began_s, tokens, counts = self.clock(), 0, engine.counts()
                 open_answers += [engine.submit(call)[1] for call in self.calls(frame)]
                 while (turn := engine.step(0.0)) is not None:
                     if isinstance(turn, Speak) and not to_the_end:
@@ -163,7 +225,7 @@ class Bench:
                 tokens += sum(_said(answer) for answer in open_answers if answer.done())
                 open_answers = [answer for answer in open_answers if not answer.done()]
                 frame += 1
-                before = time.perf_counter() - began_s
+                before = self.clock() - began_s
                 if frame > fill and before >= seconds:
                     break
             after = engine.counts()
@@ -187,17 +249,31 @@ class Bench:
         answers = [engine.submit(call)[1] for call in calls]
         while engine.step(0.0) is not None:
             pass
+        with torch.inference_mode():
+            at_once = self.batch(calls)
         same, off = True, 0.0
-        for call, answer in zip(calls, answers, strict=True):
+        for call, answer, batched in zip(calls, answers, at_once, strict=True):
             with torch.inference_mode():
                 alone = isolated(self.network, call, NEVER)
-            got = answer.result(0)
-            if isinstance(alone, Words):
-                same &= isinstance(got, Words) and got.tokens == alone.tokens
-            else:
-                assert isinstance(alone, Tensor) and isinstance(got, Tensor)
-                off = max(off, float((alone - got).abs().max()))
+            for got in (answer.result(0), batched):
+                if isinstance(alone, Words):
+                    same &= isinstance(got, Words) and got.tokens == alone.tokens
+                else:
+                    assert isinstance(alone, Tensor) and isinstance(got, Tensor)
+                    off = max(off, float((alone - got).abs().max()))
         return same, off
+
+
+def equal(bench: Bench) -> tuple[bool, float]:
+    """`Bench.equal` in 32 bits: of the network itself, or of one with fewer layers where that is in 16 bits."""
+    if bench.dtype == torch.float32:
+        return bench.equal()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    config = bench.network.config
+    assert isinstance(config, VlaConfig)
+    vision = None if config.vision is None else replace(config.vision, depth=min(2, config.vision.depth))
+    few = replace(config, layers=min(CHECKED_LAYERS, config.layers), vision=vision)
+    return Bench(random_network(few, bench.device, torch.float32), bench.work).equal()
 
 
 def _said(answer: Any) -> int:
@@ -208,13 +284,15 @@ def _said(answer: Any) -> int:
 def measure(bench: Bench, model: str, seconds: float, rounds: int) -> Iterator[Row]:
     """A row for each way, measured in turn."""
     work, ways = bench.work, bench.ways()
-    same, off = bench.equal()
+    same, off = equal(bench)
     runs: dict[str, list[Run]] = {name: [] for name in ways}
+    if bench.device.type == "cuda":  # graphs are recorded
+        for way in ways.values():
+            way(seconds)
     for _ in range(rounds):
         for name, way in ways.items():
             runs[name].append(way(seconds))
     best = {name: max(done, key=lambda run: run.frames_s) for name, done in runs.items()}
-    weights = sum(one.numel() for one in bench.network.parameters()) * bench.dtype.itemsize
     for name, run in best.items():
         way, _, k = name.partition(" ")
         yield {
@@ -230,7 +308,8 @@ def measure(bench: Bench, model: str, seconds: float, rounds: int) -> Iterator[R
             "frame_ms": round(1000 / run.frames_s, 2),
             "speedup": round(run.frames_s / best["isolated"].frames_s, 2),
             "mean_batch": round(run.batch, 1),
-            "memory_mb": round((weights + run.kv_bytes) / 1e6, 2),
+            "over_together": round(run.frames_s / best["together"].frames_s, 2),
+            "memory_mb": round((bench.weights + run.kv_bytes) / 1e6, 2),
             "equal": same,
             "off": off,
         }
@@ -248,6 +327,7 @@ COLUMNS = (
     "tokens_s",
     "frame_ms",
     "speedup",
+    "over_together",
     "mean_batch",
     "memory_mb",
 )

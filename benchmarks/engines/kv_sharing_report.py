@@ -12,6 +12,8 @@ CLOSE = 1e-3  # chunks of a float32 network, after all steps of the flow
 
 def judged(rows: Sequence[Row], device: str) -> list[Row]:
     """The aims of this device."""
+    if not rows:
+        return [{"aim": "at least one row is measured", "value": "no time was left", "holds": False}]
     equal, off = [row["equal"] for row in rows], max(row["off"] for row in rows)
     of = {
         (row["work"], row["robots"], row["S"], row["N"], row["k"], row["way"]): row["speedup"] for row in rows
@@ -37,13 +39,19 @@ def judged(rows: Sequence[Row], device: str) -> list[Row]:
             aims.append(
                 {"aim": f"{aim} isolated, pi0.5's shape on a GPU", "value": f"{value}x", "holds": holds}
             )
-    close = device == "cuda" or off <= CLOSE
-    words = "words equal isolated execution" + (" (bf16: ties may differ)" if device == "cuda" else "")
+    over = [row["over_together"] for row in rows if row["way"] == "batched" and row["work"] == "components"]
     aims.append(
         {
-            "aim": f"{words}, chunks within {CLOSE:g}",
+            "aim": "four components at least 1.2x one batch that looks at equal observations once",
+            "value": f"{min(over)}x to {max(over)}x" if over else "not measured",
+            "holds": bool(over) and min(over) >= 1.2,
+        }
+    )
+    aims.append(
+        {
+            "aim": f"in 32 bits words equal isolated execution, chunks within {CLOSE:g}",
             "value": f"{sum(equal)} of {len(equal)} rows, chunks off by at most {off:.1g}",
-            "holds": (device == "cuda" or all(equal)) and close,
+            "holds": all(equal) and off <= CLOSE,
         }
     )
     return aims
@@ -56,7 +64,7 @@ def not_measured() -> list[Row]:
         {
             "model": "pi0.5's shape, bf16, GPU",
             "work": work,
-            "way": "isolated, shared, batched",
+            "way": "isolated, together, shared, batched",
             "actions_hz": words,
         }
         for work in ("components", "paper")
@@ -78,12 +86,13 @@ def draw(rows: Sequence[Row], path: Path, title: str) -> None:
         1, panels, figsize=(4.2 * panels, 3.5), layout="constrained", squeeze=False
     )
     robots = sorted({row["robots"] for row in together})
-    for number, way in enumerate(("isolated", "shared", "batched")):
+    ways = ("isolated", "together", "shared", "batched")
+    for number, way in enumerate(ways):
         heights = [
             next(r["actions_hz"] for r in together if r["robots"] == n and r["way"] == way) for n in robots
         ]
-        places = [index + (number - 1) * 0.27 for index in range(len(robots))]
-        axes[0][0].bar(places, heights, width=0.27, label=way)
+        places = [index + (number - 1.5) * 0.2 for index in range(len(robots))]
+        axes[0][0].bar(places, heights, width=0.2, label=way)
     axes[0][0].set_xticks(range(len(robots)), [f"{n} robot{'s' * (n > 1)}" for n in robots])
     axes[0][0].set(title=f"four components, {together[0]['model']}", ylabel="actions/s")
     axes[0][0].legend(fontsize=8)

@@ -3,39 +3,45 @@
     python -m benchmarks.engines.pipelined_decode [--device cpu] [--seconds 2]
     python -m benchmarks.engines.pipelined_decode --device cuda  # OpenVLA-7B in bf16, random weights, under ten minutes
 
-Only torch has to be installed: run it from the repository's root.
+Only torch and numpy have to be installed: run it from the repository's root.
 
 One saturated stream: whenever the engine takes a frame, the newest one is there. Each way answers the same frames; they
 are measured in turn, several rounds, and the best round of each is reported: what else runs on a machine only slows.
-Writes benchmarks/results/pipelined_decode.json and .png (pipelined_decode_cuda on a GPU).
+On a CPU times are those that the process computes. Writes benchmarks/results/pipelined_decode.json and .png
+(pipelined_decode_cuda on a GPU).
 
 eager       one frame after another, the cache concatenated at each step, as `transformers` does by default
-static      one frame after another, the cache allocated once: the fair baseline
-graph       the same as CUDA graphs (GPU only): the fair baseline there
+static      one frame after another, the cache allocated once; CUDA graphs on a GPU, as all that follow
+batch K     K frames at a time, from their prefill to their last token; and batch 2K
 continuous  K frames in flight, prefill and decode steps in passes of their own
+chunked     a frame's prefix in two passes, each with one decode step of all others, as vLLM does it
 pipelined   K frames in flight, each pass one prefill and one decode step of all others
 
-Only the decoder is timed: the vision encoder runs once for each frame, whichever way it is decoded.
+`over_static` is over `static`, `over_best` over the fastest of all ways but `pipelined`. `age_ms`: how old the frame of
+the action in force is, on average over time. `jitter_ms`: standard deviation of the time between two actions of the
+stream. Only the decoder is timed: the vision encoder runs once for each frame, whichever way it is decoded.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from benchmarks import RESULTS
-from benchmarks.engines.decode_roof import Roof, measure_roof
-from benchmarks.engines.gpu_report import Report, Row, add_arguments, device_of
+from benchmarks.engines.captured import Captured
+from benchmarks.engines.chunked_prefill import ChunkedPrefill
+from benchmarks.engines.decode_roof import CHUNKS, Roof, measure_roof
+from benchmarks.engines.gpu_report import Report, Row, add_arguments, clock_of, device_of
 from benchmarks.engines.pipelined_decode_report import draw, judged
 from rosa_server.engines.pipelined_decode.graphs import runner_for
 from rosa_server.engines.pipelined_decode.pipe import Pipe, PipeFrame
 from rosa_server.models.token_policy.config import OPENVLA_7B, TokenPolicyConfig
-from rosa_server.models.token_policy.decoder import Decoder
+from rosa_server.models.token_policy.decoder import Decoder, attend_causally
 from rosa_server.models.token_policy.generate import GrowingCache, StaticCache, generate
 
 # About 50 MB of float32 weights: more than a core's share of the cache, so a decode step is bound by memory here, too.
@@ -52,19 +58,48 @@ SMALL = TokenPolicyConfig(
     action_tokens=7,
 )
 LENGTHS = (7, 16, 24, 32)  # K
+MIN_ANSWERS = 3  # of batches, of which the times between them say something
 CPU_PREFIXES = (24, 64)
 GPU_PREFIXES = (276, 320, 384, 512)  # 256 image tokens and instructions of several lengths
 ROUNDS = 3
-COLUMNS = ("K", "prefill", "way", "fps", "over_fair", "p50_ms", "p99_ms", "mean_age_ms", "memory_mb")
+COLUMNS = (
+    *("K", "prefill", "way", "fps", "over_static", "over_best"),
+    *("p50_ms", "p99_ms", "age_ms", "jitter_ms", "memory_mb"),
+)
+# Of a token that the engine says, how far below the likeliest it may be once all before it are given: rounding.
+CLOSE = {torch.float32: 1e-3, torch.bfloat16: 0.06}
+CHECKED_LAYERS = 4  # of a decoder in 32 bits, where all of them would not fit
 
 
 @dataclass
 class Run:
-    """What one way did in one round."""
+    """What one way did in one round: when frames were taken and answered, in the order of answering."""
 
-    frames: int
     seconds: float
-    latencies_s: list[float]
+    taken_s: list[float]
+    ended_s: list[float]
+
+    @property
+    def fps(self) -> float:
+        return len(self.ended_s) / self.seconds
+
+    @property
+    def latencies_s(self) -> list[float]:
+        return [end - begin for begin, end in zip(self.taken_s, self.ended_s, strict=True)]
+
+    def age_s(self) -> float:
+        """Mean age of the newest answered frame, from the first answer to the last."""
+        total_s, newest_s = 0.0, self.taken_s[0]
+        for index in range(1, len(self.ended_s)):
+            newest_s = max(newest_s, self.taken_s[index - 1])
+            before_s, now_s = self.ended_s[index - 1], self.ended_s[index]
+            total_s += (now_s - before_s) * ((before_s + now_s) / 2 - newest_s)
+        whole_s = self.ended_s[-1] - self.ended_s[0]
+        return total_s / whole_s if whole_s > 0 else self.latencies_s[0]
+
+    def jitter_s(self) -> float | None:
+        """Of the times at which actions come; those of one instant are one. None: there were too few."""
+        return float(np.std(np.diff(sorted(set(self.ended_s))))) if len(set(self.ended_s)) > 2 else None
 
 
 class Bench:
@@ -72,6 +107,7 @@ class Bench:
 
     def __init__(self, decoder: Decoder, config: TokenPolicyConfig, device: torch.device) -> None:
         self.decoder, self.config, self.device = decoder, config, device
+        self.clock = clock_of(device)
         weight = decoder.head.weight
         generator = torch.Generator().manual_seed(3)
         shape = (4, 1, config.prefix, config.width)
@@ -80,36 +116,74 @@ class Bench:
     def ways(self) -> dict[str, Callable[[float], Run]]:
         """The ways to measure on this device, the baselines first."""
         k = self.config.action_tokens
-        ways: dict[str, Callable[[float], Run]] = {
-            "eager": self.plain(lambda: GrowingCache(self.config)),
-            "static": self.static(),
+        return {
+            "eager": self.together(1, lambda one: self.said(one, GrowingCache(self.config))),
+            "static": self.static(1),
+            "batch K": self.static(k),
+            "batch 2K": self.static(2 * k),
+            "continuous": self.engine(k, packed=False),
+            "chunked": self.chunked(),
+            "pipelined": self.engine(k, packed=True),
         }
-        if self.device.type == "cuda":
-            ways["graph"] = self.engine(1, packed=False)
-        ways["continuous"] = self.engine(k, packed=False)
-        ways["pipelined"] = self.engine(k, packed=True)
-        return ways
 
-    def plain(self, cache: Callable[[], GrowingCache | StaticCache]) -> Callable[[float], Run]:
-        """Frame by frame."""
+    def said(self, prefixes: Tensor, cache: GrowingCache | StaticCache) -> Tensor:
+        return generate(self.decoder, self.config, prefixes, cache)
+
+    def static(self, frames: int) -> Callable[[float], Run]:
+        """So many frames at a time, with one cache for all; the whole of it is one graph on CUDA."""
+        cache = StaticCache(self.config, frames, self.device, self.decoder.head.weight.dtype)
+        captured = Captured(lambda prefixes: self.said(prefixes, cache), [self.some(0, frames)])
+        return self.together(frames, captured)
+
+    def some(self, first: int, count: int) -> Tensor:
+        """The prefixes of these frames `(count, L_P, width)`."""
+        return torch.cat([self.prefixes[(first + one) % len(self.prefixes)] for one in range(count)])
+
+    def together(self, frames: int, answer: Callable[[Tensor], Tensor]) -> Callable[[float], Run]:
+        """So many frames, and then the next."""
 
         def run(seconds: float) -> Run:
-            latencies = []
-            began_s = now_s = time.perf_counter()
-            while now_s - began_s < seconds:
-                prefix = self.prefixes[len(latencies) % len(self.prefixes)]
-                generate(self.decoder, self.config, prefix, cache()).cpu()
-                ended_s = time.perf_counter()
-                latencies.append(ended_s - now_s)
-                now_s = ended_s
-            return Run(len(latencies), now_s - began_s, latencies)
+            taken: list[float] = []
+            ended: list[float] = []
+            began_s = now_s = self.clock()
+            few = (MIN_ANSWERS if seconds else 1) * frames
+            while len(ended) < few or now_s - began_s < seconds:
+                taken += [now_s] * frames
+                answer(self.some(len(ended), frames)).cpu()
+                now_s = self.clock()
+                ended += [now_s] * frames
+            return Run(now_s - began_s, taken, ended)
 
         return run
 
-    def static(self) -> Callable[[float], Run]:
-        """Frame by frame, with one cache for all."""
-        cache = StaticCache(self.config, 1, self.device, self.decoder.head.weight.dtype)
-        return self.plain(lambda: cache)
+    def chunked(self) -> Callable[[float], Run]:
+        """Each prefix in several passes; nothing counts until as many frames are inside as ever are."""
+        engine = ChunkedPrefill(self.decoder, self.config, min(CHUNKS, self.config.prefix))
+
+        def run(seconds: float) -> Run:
+            took: dict[int, float] = {}
+            taken: list[float] = []
+            ended: list[float] = []
+            number, began_s = 0, 0.0
+            while True:
+                now_s = self.clock()
+                prefix = self.prefixes[number % len(self.prefixes)][0]
+                done, entered = engine.step(prefix, number)
+                engine.tokens.cpu()
+                ended_s = self.clock()
+                if entered:
+                    took[number] = now_s
+                    number += 1
+                for one in done:
+                    if began_s and one.number in took:
+                        taken.append(took[one.number])
+                        ended.append(ended_s)
+                    elif not began_s and number > 2 * engine.slots:
+                        began_s = ended_s
+                if began_s and ended_s - began_s >= seconds and ended:
+                    return Run(ended_s - began_s, taken, ended)
+
+        return run
 
     def engine(self, slots: int, packed: bool) -> Callable[[float], Run]:
         """Through the pipe, which is filled before the time counts and always has a frame waiting."""
@@ -118,7 +192,8 @@ class Bench:
         def run(seconds: float) -> Run:
             pipe = Pipe(self.config.action_tokens, slots, packed=packed)
             entered: dict[int, float] = {}
-            latencies: list[float] = []
+            taken: list[float] = []
+            ended: list[float] = []
             number, filled, began_s = 0, 0, 0.0
             while True:
                 if not len(pipe) or number == filled:
@@ -126,7 +201,7 @@ class Bench:
                     number += 1
                 do = pipe.next_pass(0.0)
                 assert do is not None
-                now_s = time.perf_counter()
+                now_s = self.clock()
                 for seat in do.enter:
                     entered[seat.frame.number] = now_s
                     filled += 1
@@ -138,14 +213,15 @@ class Bench:
                 with torch.inference_mode():
                     runner.run(do, prefixes)
                     runner.tokens.cpu()
-                ended_s = time.perf_counter()
+                ended_s = self.clock()
                 for seat in pipe.passed(do):
                     if began_s:
-                        latencies.append(ended_s - entered[seat.frame.number])
+                        taken.append(entered[seat.frame.number])
+                        ended.append(ended_s)
                     elif seat.frame.number + 1 >= slots:
                         began_s = ended_s
-                if began_s and ended_s - began_s >= seconds and latencies:
-                    return Run(len(latencies), ended_s - began_s, latencies)
+                if began_s and ended_s - began_s >= seconds and ended:
+                    return Run(ended_s - began_s, taken, ended)
 
         return run
 
@@ -154,13 +230,16 @@ def memory_mb(bench: Bench, way: str) -> float:
     """Weights, and the keys and values of all frames in flight."""
     config, weight = bench.config, bench.decoder.head.weight
     weights = sum(one.numel() for one in bench.decoder.parameters())
-    frames = config.action_tokens + 1 if way in ("continuous", "pipelined") else 1
+    k = config.action_tokens
+    chunked = -(-(CHUNKS + k - 1) // CHUNKS) + 1
+    inside = {"batch K": k, "batch 2K": 2 * k, "continuous": k + 1, "chunked": chunked, "pipelined": k + 1}
+    frames = inside.get(way, 1)
     cache = 2 * config.layers * frames * config.longest * config.kv_heads * config.head_dim
     return (weights + cache) * weight.element_size() / 1e6
 
 
-def check_equal(bench: Bench) -> bool:
-    """Whether the pipelined engine says what plain generation says, on four frames."""
+def pipelined(bench: Bench) -> list[list[int]]:
+    """What the pipelined engine says of four frames."""
     k = bench.config.action_tokens
     pipe, runner = Pipe(k, k), runner_for(bench.decoder, bench.config, k)
     for number in range(4):
@@ -171,11 +250,56 @@ def check_equal(bench: Bench) -> bool:
             runner.run(do, bench.prefixes[do.enter[0].frame.number] if do.enter else None)
             for seat in pipe.passed(do):
                 said[seat.frame.number] = runner.tokens[seat.slot].tolist()
-    plain = [
-        generate(bench.decoder, bench.config, prefix, GrowingCache(bench.config))[0].tolist()
-        for prefix in bench.prefixes
-    ]
-    return [said[number] for number in range(4)] == plain
+    return [said[number][:k] for number in range(4)]
+
+
+def chunked(bench: Bench) -> list[list[int]]:
+    """What chunked prefill says of four frames."""
+    engine = ChunkedPrefill(bench.decoder, bench.config, min(CHUNKS, bench.config.prefix))
+    said: dict[int, list[int]] = {}
+    number = 0
+    while len(said) < 4:
+        done, entered = engine.step(bench.prefixes[number % 4][0], number)
+        number += entered
+        for one in done:
+            said.setdefault(one.number, engine.tokens[one.slot].tolist()[: bench.config.action_tokens])
+    return [said[number] for number in range(4)]
+
+
+def plain(bench: Bench) -> list[list[int]]:
+    """What plain generation says of four frames."""
+    return [bench.said(prefix, GrowingCache(bench.config))[0].tolist() for prefix in bench.prefixes]
+
+
+@torch.inference_mode()
+def below_likeliest(bench: Bench, said: Sequence[Sequence[int]]) -> float:
+    """How far below the likeliest token one that was said is at most, in standard deviations of its logits.
+
+    All tokens before it are given, so that a tie that fell the other way changes nothing after it.
+    """
+    decoder, config = bench.decoder, bench.config
+    worst = 0.0
+    for prefix, tokens in zip(bench.prefixes, said, strict=True):
+        given = torch.tensor(tokens, device=bench.device)
+        hidden = torch.cat([prefix[0], decoder.embedding(given[:-1])])[None]
+        positions = torch.arange(hidden.shape[1], device=bench.device)
+        states = decoder(hidden, positions, attend_causally)
+        logits = decoder.head(states[0, config.prefix - 1 :]).float()
+        own = logits.gather(1, given[:, None])[:, 0]
+        worst = max(worst, float(((logits.max(dim=1).values - own) / logits.std(dim=1)).max()))
+    return worst
+
+
+def checked(bench: Bench) -> tuple[bool, float]:
+    """Whether a decoder in 32 bits says the same in every way, and `below_likeliest` of the one that is measured."""
+    small = bench
+    if bench.decoder.head.weight.dtype != torch.float32:
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        config = replace(bench.config, layers=min(CHECKED_LAYERS, bench.config.layers))
+        small = Bench(random_decoder(bench.device, torch.float32)(config), config, bench.device)
+    expected = plain(small)
+    same = pipelined(small) == expected and chunked(small) == expected
+    return same, max(below_likeliest(bench, said(bench)) for said in (pipelined, chunked))
 
 
 def measure(bench: Bench, seconds: float, rounds: int) -> Iterator[Row]:
@@ -187,22 +311,22 @@ def measure(bench: Bench, seconds: float, rounds: int) -> Iterator[Row]:
     for _ in range(rounds):
         for name, way in ways.items():
             runs[name].append(way(seconds))
-    fair = "graph" if "graph" in ways else "static"
-    fps = {name: max(run.frames / run.seconds for run in done) for name, done in runs.items()}
-    for name, done in runs.items():
-        best = max(done, key=lambda run: run.frames / run.seconds)
-        latencies = np.array(best.latencies_s) * 1000
-        period_ms = 1000 / fps[name]
-        p50_ms = float(np.percentile(latencies, 50))
+    best = {name: max(done, key=lambda run: run.fps) for name, done in runs.items()}
+    fps = {name: round(run.fps, 2) for name, run in best.items()}  # as printed, so that columns agree
+    rival = max(value for name, value in fps.items() if name != "pipelined")
+    for name, run in best.items():
+        latencies = np.array(run.latencies_s) * 1000
         yield {
             "K": bench.config.action_tokens,
             "prefill": bench.config.prefix,
             "way": name,
-            "fps": round(fps[name], 2),
-            "over_fair": round(fps[name] / fps[fair], 2),
-            "p50_ms": round(p50_ms, 2),
+            "fps": fps[name],
+            "over_static": round(fps[name] / fps["static"], 2),
+            "over_best": round(fps[name] / rival, 2),
+            "p50_ms": round(float(np.percentile(latencies, 50)), 2),
             "p99_ms": round(float(np.percentile(latencies, 99)), 2),
-            "mean_age_ms": round(p50_ms + period_ms / 2, 2),
+            "age_ms": round(1000 * run.age_s(), 2),
+            "jitter_ms": None if (jitter_s := run.jitter_s()) is None else round(1000 * jitter_s, 2),
             "memory_mb": round(memory_mb(bench, name), 1),
         }
 
@@ -216,7 +340,7 @@ def all_rows(
     prefixes, lengths = (args.prefixes or prefixes), (args.lengths or LENGTHS)
     # Rotary tables for the longest, weights made once: K and the prefix change neither.
     decoder = decoder_for(sized(base, max(prefixes), 32))
-    roof = measure_roof(decoder, device)
+    roof, dtype = measure_roof(decoder, device), decoder.head.weight.dtype
     print("  ".join(f"{name:>11}" for name in COLUMNS))
     for prefix in prefixes:
         for k in lengths:
@@ -225,12 +349,13 @@ def all_rows(
                 continue
             config = sized(base, prefix, k)
             bench = Bench(decoder, config, device)
-            same = check_equal(bench)
+            same, below = checked(bench)
             roof = roof.better(measure_roof(decoder, device))  # the machine at its best, whoever else uses it
             for row in measure(bench, args.seconds, args.rounds):
                 row |= {"roofline": share_of(roof, row, decoder, config)}
-                report.add(row | {"equal": same} if row["way"] == "pipelined" else row)
-                print("  ".join(f"{row[name]:>11}" for name in COLUMNS), flush=True)
+                found = {"equal": same, "below": round(below, 5), "close": below <= CLOSE[dtype]}
+                report.add(row | found if row["way"] == "pipelined" else row)
+                print("  ".join(f"{row[name]!s:>11}" for name in COLUMNS), flush=True)
     print(f"roof: {roof.bytes_s / 1e9:.1f} GB/s, {roof.flops_s / 1e12:.3f} TFLOP/s", flush=True)
     for row in report.rows:  # the roof of the last configuration is that of all
         row["roofline"] = share_of(roof, row, decoder, sized(base, row["prefill"], row["K"]))
@@ -264,14 +389,14 @@ def random_decoder(device: torch.device, dtype: torch.dtype) -> Callable[[TokenP
     return make
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add_arguments(parser, RESULTS)
     parser.add_argument("--seconds", type=float, default=1.0, help="of one way in one round")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--lengths", type=int, nargs="*", help=f"K (default {LENGTHS})")
     parser.add_argument("--prefixes", type=int, nargs="*", help="prefill lengths")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     device = device_of(parser, args)
     command = (
         f"python -m benchmarks.engines.pipelined_decode --device {args.device} --seconds {args.seconds:g}"
@@ -279,7 +404,8 @@ def main() -> int:
     report = Report("pipelined_decode", command, device, args.out, args.limit)
     all_rows(random_decoder(device, torch.bfloat16 if device.type == "cuda" else torch.float32), args, report)
     aims = judged(report.rows, args.device)
-    rows = [{key: value for key, value in row.items() if key != "equal"} for row in report.rows]
+    hidden = ("equal", "below", "close")
+    rows = [{key: value for key, value in row.items() if key not in hidden} for row in report.rows]
     words = {"fps": "not measured: run with --device cuda"}
     gpu = {"K": "7 to 32", "prefill": "276 to 512", "way": "OpenVLA-7B, bf16, GPU", **words}
     shown = [*rows, gpu] if device.type == "cpu" else rows

@@ -14,12 +14,16 @@ Row = dict[str, Any]
 
 def judged(rows: Sequence[Row], device: str) -> list[Row]:
     """The aims of this device; a GPU's are in the table as not measured where there was none."""
-    equal = [row["equal"] for row in rows if "equal" in row]
-    aims = []
+    found = [row for row in rows if row["way"] == "pipelined"]
+    if not found:
+        return [
+            {"aim": "at least one configuration is measured", "value": "no time was left", "holds": False}
+        ]
+    aims: list[Row] = []
     if device == "cpu":
-        ratios = [row["over_fair"] for row in rows if row["way"] == "pipelined"]
-        first = ratios[0]
-        where = f"K={rows[0]['K']} and prefill {rows[0]['prefill']}"
+        first = found[0]["over_static"]
+        ratios = [row["over_static"] for row in found]
+        where = f"K={found[0]['K']} and prefill {found[0]['prefill']}"
         aims.append(
             {
                 "aim": "pipelined at least 1.8x the static cache, small configuration on a CPU",
@@ -27,39 +31,49 @@ def judged(rows: Sequence[Row], device: str) -> list[Row]:
                 "holds": first >= 1.8,
             }
         )
-        aims.append({"aim": "tokens equal plain generation", "value": _share(equal), "holds": all(equal)})
-        return aims
-    for k, factor in AIMS.items():
-        found = [row for row in rows if row["way"] == "pipelined" and row["K"] == k]
-        if found:
-            row = max(found, key=_ratio)
-            aims.append(
-                {
-                    "aim": f"pipelined at least {factor}x the static cache with CUDA graphs at K={k}",
-                    "value": f"{row['over_fair']}x at prefill {row['prefill']}",
-                    "holds": row["over_fair"] >= factor,
-                }
-            )
-    shares = [row["roofline"] for row in rows if row["way"] == "pipelined"]
+    else:
+        for k, factor in AIMS.items():
+            of_k = [row for row in found if row["K"] == k]
+            if of_k:
+                row = max(of_k, key=_ratio)
+                aims.append(
+                    {
+                        "aim": f"pipelined at least {factor}x the static cache with CUDA graphs at K={k}",
+                        "value": f"{row['over_static']}x at prefill {row['prefill']}",
+                        "holds": row["over_static"] >= factor,
+                    }
+                )
+        shares = [row["roofline"] for row in found]
+        aims.append(
+            {
+                "aim": "at least 80 % of the packed roofline",
+                "value": f"{min(shares):.0%} to {max(shares):.0%}",
+                "holds": min(shares) >= 0.8,
+            }
+        )
+    best = [row["over_best"] for row in found]
     aims.append(
         {
-            "aim": "at least 80 % of the packed roofline",
-            "value": f"{min(shares):.0%} to {max(shares):.0%}",
-            "holds": min(shares) >= 0.8,
+            "aim": "pipelined no slower than static batches of K and 2K, continuous and chunked prefill",
+            "value": f"{min(best)}x to {max(best)}x the fastest of them; faster in"
+            f" {sum(ratio > 1 for ratio in best)} of {len(best)} configurations",
+            "holds": min(best) >= 1,
         }
     )
+    equal, close = ([row[name] for row in found] for name in ("equal", "close"))
     aims.append(
         {
-            "aim": "tokens equal plain generation (bf16: ties may differ)",
-            "value": _share(equal),
-            "holds": True,
+            "aim": "in 32 bits tokens equal plain generation; as measured, each is the likeliest but for rounding",
+            "value": f"{_share(equal)}; {_share(close)}, at most"
+            f" {max(row['below'] for row in found):.2g} standard deviations below it",
+            "holds": all(equal) and all(close),
         }
     )
     return aims
 
 
 def _ratio(row: Row) -> float:
-    return float(row["over_fair"])
+    return float(row["over_static"])
 
 
 def _share(equal: Sequence[bool]) -> str:

@@ -94,7 +94,8 @@ class PackedForward:
             positions.append(position)
             rows.append(seat.slot * longest + position)
             used[seat.slot] = position + 1
-        padding = self.slots - len(do.decode) if self._padded else 0
+        # Of one token each, nothing is ever decoded.
+        padding = self.slots - len(do.decode) if self._padded and self.config.action_tokens > 1 else 0
         positions += [0] * padding
         rows += [scratch * longest + number for number in range(padding)]
         slots += [scratch] * padding

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput, check_batch
 from rosa_server.models.panda.kinematics import forward
 from rosa_server.models.panda.vision import IMAGE_SIZE, WEIGHTS_DIR, load_weights, to_tensor
+from rosa_server.models.stacking import stacked
 
 CAMERAS = ("front", "wrist")
 MAX_WIDTH_M = 0.08
@@ -105,7 +106,7 @@ class PandaBackend(ABC, Generic[Network]):
         q = np.stack([one.state["joint_position"] for one in batch]).astype(np.float32)
         width = np.array([one.state["gripper_width"][0] for one in batch], dtype=np.float32)
         told, tool = proprioception(q, width)
-        pictures = [to_tensor(np.stack([one.images[camera] for one in batch])) for camera in CAMERAS]
+        pictures = [to_tensor(stacked([one.images[camera] for one in batch])) for camera in CAMERAS]
         return Look([picture.to(self._device) for picture in pictures], told.to(self._device), q, tool)
 
     def close(self) -> None:

@@ -22,11 +22,11 @@ from rosa_server.engines.kv_sharing.cache import Cache
 from rosa_server.engines.kv_sharing.passes import Words
 from rosa_server.models.backend import Capabilities, ModelInput, ModelOutput
 from rosa_server.models.panda.common import Look, PandaBackend
-from rosa_server.models.panda.flow_policy import STEP_S, from_network
-from rosa_server.models.panda.kinematics import inverse_path
+from rosa_server.models.panda.flow_policy import STEP_S
 from rosa_server.models.vla import judging
 from rosa_server.models.vla.config import SHIPPED
 from rosa_server.models.vla.network import VlaNetwork
+from rosa_server.models.vla.reaching import joints_of
 from rosa_server.models.vla.sharing import Chunk, Questions
 from rosa_server.models.vla.speech import ROLES, VERDICTS, Speech, ask, plan, shares
 
@@ -163,7 +163,7 @@ class VlaBackend(PandaBackend[VlaNetwork]):
         answers: list[Answer] = [ModelOutput()] * len(batch)
         if self._questions is not None:
             said = self._questions.answers(batch, look, roles, questions, self._noise(1))
-            return [self._meant(role, row, said[row], look) for row, role in enumerate(roles)]
+            return [self._meant(role, answer) for role, answer in zip(roles, said, strict=True)]
         with torch.inference_mode():
             last, cache = ask(self.network, self._observed(batch, look), questions)
             for role in dict.fromkeys(roles):
@@ -228,10 +228,10 @@ class VlaBackend(PandaBackend[VlaNetwork]):
         verdict, text = task.judged(likelihoods, self._verdict_certainty)
         return ModelOutput(verdict=verdict, text=text)
 
-    def _meant(self, role: str, row: int, answer: object, look: Look) -> Answer:
-        """What the engine's answer to a row of a batch means to its robot."""
+    def _meant(self, role: str, answer: object) -> Answer:
+        """What the engine's answer means to its robot."""
         if isinstance(answer, Chunk):
-            return self._moved([row], answer.actions[None], answer.updates[None], look)[0]
+            return _chunk(answer.actions, answer.updates.cpu().numpy())
         assert isinstance(answer, Words)
         if role in VERDICTS:
             return np.array(answer.first)
@@ -247,18 +247,12 @@ class VlaBackend(PandaBackend[VlaNetwork]):
 
     def _act(self, rows: list[int], cache: Cache, look: Look) -> list[ModelOutput]:
         chunk, updates = self.network.refine(cache, self._noise(len(rows)), self._flow_steps)
-        return self._moved(rows, chunk, updates, look)
+        actions = joints_of(chunk, look.tool_m[rows], look.q_rad[rows])
+        return [_chunk(one, steps) for one, steps in zip(actions, updates.cpu().numpy(), strict=True)]
 
-    def _moved(self, rows: list[int], chunk: Tensor, updates: Tensor, look: Look) -> list[ModelOutput]:
-        """Chunks `(n, H, A)` as joint positions for these rows of a batch."""
-        path = from_network(chunk.cpu().numpy(), look.tool_m[rows])
-        joints = inverse_path(path[..., :3], look.q_rad[rows])
-        actions = np.concatenate([joints, path[..., 3:]], axis=-1).astype(np.float32)
-        step_s = np.array([STEP_S], np.float32)
-        return [
-            ModelOutput({"actions": one, "step_s": step_s}, updates=steps)
-            for one, steps in zip(actions, updates.cpu().numpy(), strict=True)
-        ]
+
+def _chunk(actions: NDArray[np.float32], updates: NDArray[np.floating]) -> ModelOutput:
+    return ModelOutput({"actions": actions, "step_s": np.array([STEP_S], np.float32)}, updates=updates)
 
 
 def _restrained(role: str, seen: ModelInput, answer: ModelOutput) -> ModelOutput:

@@ -112,19 +112,21 @@ class VlaNetwork(nn.Module):
         count: Tensor | None = None,
         in_place: bool = False,
         watch: list[tuple[Tensor, Tensor]] | None = None,
+        fits: bool = False,
     ) -> tuple[Tensor, Cache]:
         """Append tokens `(n, T)` to the rows of a cache -> normed states `(n, T, width)` and the longer cache.
 
         `count` `(n,)`: how many tokens of each row are real, default all; what comes after them is padding, and its
         states mean nothing. Each token sees its row's cache, itself and the tokens before it. `in_place` writes into
         free slots of the given cache (`Cache.reserve`) instead of a copy; it raises `ValueError` where there are none.
+        `fits`: it is known that there are, so nothing here waits for the device, and a CUDA graph can hold it.
         `watch` gets each layer's queries `(n, heads, T, d)` and keys `(n, kv_heads, slots, d)`, for training.
         """
         width = tokens.shape[1]
         slots = cache.length[:, None] + torch.arange(width, device=tokens.device)  # (n, T)
         if in_place:
             capacity = cache.capacity
-            if int(cache.length.max()) + width > capacity:
+            if not fits and int(cache.length.max()) + width > capacity:
                 raise ValueError(f"extend: no room for {width} more tokens in {capacity} slots")
         else:
             capacity = cache.capacity + width

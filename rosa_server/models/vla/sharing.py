@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rosa_server.engines.kv_sharing.cache import Cache
@@ -19,6 +21,7 @@ from rosa_server.engines.kv_sharing.turns import TurnLimits
 from rosa_server.models.backend import ModelInput
 from rosa_server.models.panda.common import Look
 from rosa_server.models.vla.network import VlaNetwork
+from rosa_server.models.vla.reaching import joints_of
 from rosa_server.models.vla.speech import LONGEST_PROMPT, VERDICTS, Speech
 from rosa_server.models.vla.tokenizer import END
 
@@ -45,18 +48,28 @@ def observation_name(one: ModelInput) -> str:
 
 
 @dataclass(frozen=True)
+class Arm:
+    """Where the robot of a call is."""
+
+    tool_m: NDArray[np.float64]  # (3,)
+    q_rad: NDArray[np.floating]  # (7,)
+
+
+@dataclass(frozen=True)
 class Chunk:
     """An answer of the action expert."""
 
-    actions: Tensor  # (H, A)
+    actions: NDArray[np.float32]  # (H, 8) joints and gripper
     updates: Tensor  # (flow steps, H, A): by how much each step of the flow changed each action
 
 
 def refined(network: PrefixNetwork, cache: Cache, calls: Sequence[PassCall]) -> list[Chunk]:
-    """The flow of calls that all have as many steps."""
+    """The flow of calls that all have as many steps, and the joints of all of them. `extra` of each is an `Arm`."""
     noise = torch.cat([call.noise for call in calls if call.noise is not None])
     chunks, updates = network.refine(cache, noise, calls[0].steps)
-    return [Chunk(*one) for one in zip(chunks, updates, strict=True)]
+    arms = [call.extra for call in calls if isinstance(call.extra, Arm)]
+    tools, joints = np.stack([arm.tool_m for arm in arms]), np.stack([arm.q_rad for arm in arms])
+    return [Chunk(*one) for one in zip(joints_of(chunks, tools, joints), updates, strict=True)]
 
 
 class Questions:
@@ -101,6 +114,7 @@ class Questions:
                     observation_name(one),
                     one.deadline_s,
                     None if acts else self._grammars.get(role, self._speech.next_tokens),
+                    Arm(look.tool_m[row], look.q_rad[row]) if acts else None,
                 )
                 asked.append(self._engine.submit(call))
                 one.cancellation.when(partial(self._engine.cancel, asked[-1][0]))

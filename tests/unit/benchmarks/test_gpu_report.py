@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from benchmarks.engines.gpu_report import Report
+from benchmarks.gpu.gpu import PARTS
 
 ROOT = Path(__file__).parents[3]
 # Found first, so that nothing else of a full environment can be imported: torch, numpy, and what these need themselves.
@@ -33,29 +34,27 @@ runpy.run_module(sys.argv[0], run_name="__main__")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "smallest"),
-    [
-        ("pipelined_decode", ["--lengths", "2", "--prefixes", "17"]),
-        ("kv_sharing", ["--short"]),
-    ],
-)
-def test_it_runs_to_its_end_where_only_torch_is_installed(
-    name: str, smallest: list[str], tmp_path: Path
-) -> None:
-    command = [sys.executable, "-c", BARE, f"benchmarks.engines.{name}", *smallest, "--seconds", "0.01"]
+def test_every_part_runs_to_its_end_where_only_torch_and_numpy_are_installed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", BARE, "benchmarks.gpu.gpu", "--device", "cpu", "--tiny"]
     done = subprocess.run(
-        [*command, "--rounds", "1", "--out", str(tmp_path)],
+        [*command, "--out", str(tmp_path)],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=300,
     )
-    assert (tmp_path / f"{name}.json").exists(), done.stderr
-    assert "Traceback" not in done.stderr
-    rows = json.loads((tmp_path / f"{name}.json").read_text())["rows"]
-    assert {"eager", "isolated"} & {row["way"] for row in rows}
+    assert done.returncode == 0, done.stderr
+    found = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    assert found.keys() == PARTS.keys()
+    ways = {name: {row.get("way") for row in report["rows"]} for name, report in found.items()}
+    assert ways["kv_sharing"] >= {"isolated", "together", "shared", "batched"}
+    assert ways["pipelined_decode"] >= {"static", "batch K", "batch 2K", "continuous", "chunked", "pipelined"}
+    assert ways["gpu_pictures"] == {"model", "after", "stacked", "rows"}
+    assert {row["batch"] for row in found["gpu_profiles"]["rows"]} == {1, 2}
+    for name in ("kv_sharing", "pipelined_decode"):
+        [equal] = [aim for aim in found[name]["aims"] if "in 32 bits" in aim["aim"]]
+        assert equal["holds"], equal
 
 
 @pytest.fixture

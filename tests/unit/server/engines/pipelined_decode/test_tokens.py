@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -12,7 +13,7 @@ from torch.nn import functional
 
 from rosa_server.engines.pipelined_decode.engine import Engine, FrameLeft
 from rosa_server.engines.pipelined_decode.packed import PackedForward
-from rosa_server.engines.pipelined_decode.pipe import Pipe
+from rosa_server.engines.pipelined_decode.pipe import Pipe, PipeFrame
 from rosa_server.models.token_policy.config import TokenPolicyConfig
 from rosa_server.models.token_policy.decoder import Decoder, attend_causally
 from rosa_server.models.token_policy.generate import GrowingCache, StaticCache, generate
@@ -208,3 +209,18 @@ def test_in_its_own_thread_it_answers_every_caller_and_ends_those_it_leaves():
     left = engine.submit(0)[1]
     engine.close()
     assert left.exception(timeout=5).cause == "cancelled"
+
+
+def test_one_token_a_frame_needs_no_decode_step_padded_or_not():
+    config = replace(CONFIG, action_tokens=1)
+    for padded in (False, True):
+        forward = PackedForward(DECODER, config, 3, padded=padded)
+        pipe = Pipe(1, 3)
+        said = {}
+        for number in range(4):
+            pipe.offer(PipeFrame(number))
+        with torch.inference_mode():
+            while (do := pipe.next_pass(0.0)) is not None:
+                forward.run(do, PREFIXES[[seat.frame.number for seat in do.enter]])
+                said |= {seat.frame.number: forward.tokens[seat.slot].tolist() for seat in pipe.passed(do)}
+        assert [said[number] for number in range(4)] == [tokens[:1] for tokens in expected()[:4]]
