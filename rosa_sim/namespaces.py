@@ -1,4 +1,4 @@
-"""Two machines on one: network namespaces with a cable between them."""
+"""Machines on one: network namespaces with a cable between two of them, or several at one switch."""
 
 from __future__ import annotations
 
@@ -63,6 +63,43 @@ def two_machines() -> Iterator[tuple[Machine, Machine]]:
     finally:
         for machine in (one, two):
             subprocess.run(["ip", "netns", "del", machine.name], capture_output=True, timeout=10)
+
+
+@contextmanager
+def machines(count: int) -> Iterator[list[Machine]]:
+    """So many, at one switch, each of which reaches every other one and nothing else."""
+    tag = f"{os.getpid() % 100_000:05d}"
+    switch = f"rosa-s-{tag}"
+    made = [Machine(f"rosa-m{i}-{tag}", f"10.79.0.{i + 1}") for i in range(count)]
+    try:
+        for name in (switch, *(one.name for one in made)):
+            _ip("netns", "add", name)
+        _ip("-n", switch, "link", "add", "br0", "type", "bridge")
+        _ip("-n", switch, "link", "set", "br0", "up")
+        for index, one in enumerate(made):
+            port, cable = f"p{index}", f"eth{index}"
+            ends = ("type", "veth", "peer", cable, "netns", one.name)
+            _ip("-n", switch, "link", "add", port, *ends)
+            _ip("-n", switch, "link", "set", port, "master", "br0")
+            _ip("-n", switch, "link", "set", port, "up")
+            _ip("-n", one.name, "addr", "add", f"{one.address}/24", "dev", cable)
+            _ip("-n", one.name, "link", "set", cable, "up")
+            _ip("-n", one.name, "link", "set", "lo", "up")
+        yield made
+    finally:
+        for name in (*(one.name for one in made), switch):
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=10)
+
+
+def cut_between(one: Machine, other: Machine) -> None:
+    """Nothing gets from one of them to the other; all else goes on."""
+    for here, there in ((one, other), (other, one)):
+        _ip("-n", here.name, "route", "add", "blackhole", f"{there.address}/32")
+
+
+def mend_between(one: Machine, other: Machine) -> None:
+    for here, there in ((one, other), (other, one)):
+        _ip("-n", here.name, "route", "del", "blackhole", f"{there.address}/32")
 
 
 def _ip(*words: str) -> None:

@@ -158,6 +158,8 @@ class Greeting:
             log.warning("the gateway could not read a message: %s", words)
             return
         self.lost(refusal.cause, words)
+        if refusal.gateways:
+            self.gateways = refusal.gateways
         self.refusals += 1
         if refusal.cause == HELLO_REQUIRED:
             self._last_hello_s = -1e9  # greet at the next opportunity

@@ -54,7 +54,7 @@ class GatewayLink(Greeting):
         process that is started anew resumes under its name. Raises `KeyFileError` for keys that cannot be used.
         """
         endpoints = gateways_of(endpoint)
-        self._gateways = KnownGateways(endpoints)
+        self._gateways, self._told = KnownGateways(endpoints), frozenset(endpoints)
         self._learned: Sequence[str] = ()  # what it has said last of the gateways of its schedule
         self._looked_s = -1e9  # whether the connection lasts
         self._stored = {one: None if token is None else token.at(one) for one in endpoints}
@@ -147,18 +147,19 @@ class GatewayLink(Greeting):
         self._handshakes.moved(self.endpoint)
         self._token = self._stored[self.endpoint]
         kept = self._token.load() if self._token is not None else ""
-        shared = self._gateways.shares(before, self.endpoint)
+        shared = self.hello.token and self._gateways.shares(before, self.endpoint)
         self.begin_anew(self.hello.token if shared else self._tokens.get(self.endpoint, kept))
         self.socket.connect(self.endpoint)
 
     def _learn_gateways(self) -> None:
         """The gateway has said who else serves its schedule. Only with keys a robot knows who answers it there: without
-        any it goes nowhere but on this machine."""
+        any it goes nowhere but on this machine, and where it was told to."""
         self._learned = self.gateways
         safe = [
             one
             for one in self.gateways
-            if not endpoint_problem(one, binds=False) and (self._encrypted or is_loopback(one))
+            if one in self._told
+            or (not endpoint_problem(one, binds=False) and (self._encrypted or is_loopback(one)))
         ]
         if not safe or len(safe) != len(self.gateways):
             return
@@ -166,7 +167,7 @@ class GatewayLink(Greeting):
             self._beat()
         for one in safe[1:]:
             stored = self._stored.setdefault(one, None if self._token is None else self._token.at(one))
-            if stored is not None:
+            if stored is not None and self.ready:
                 stored.keep(self.hello.token)
 
     def _beat(self) -> None:

@@ -12,20 +12,28 @@ from functools import partial
 from typing import Any
 
 from rosa_contract.errors import ContractError
+from rosa_contract.shipped import from_wheel
 
 DISTRIBUTIONS = (
     "rosa-serving",
     "rosa_client",
 )  # of wheels; of a clone or a ROS workspace, which hold everything
-# What brings a package that a command did not find; anything else comes with the server itself.
-BROUGHT_BY = {
-    "rosa_sim": "rosa-sim",
-    "torch": "rosa-serving[torch]",
-    "safetensors": "rosa-serving[torch]",
-    "transformers": "rosa-serving[vlm]",
-    "ray": "rosa-serving[ray]",
-    "mcap": "rosa-serving[view]",
-}
+# Packages that a command may lack, and what pip calls those of another name. Any other is ROSA's own, and on no index.
+PUBLIC = (
+    *(
+        "matplotlib",
+        "mcap",
+        "msgpack",
+        "mujoco",
+        "numpy",
+        "ortools",
+        "prometheus_client",
+        "ray",
+        "safetensors",
+    ),
+    *("starlette", "torch", "transformers", "uvicorn", "websockets"),
+)
+PIP_NAMES = {"cv2": "opencv-python-headless", "PIL": "pillow", "yaml": "PyYAML", "zmq": "pyzmq"}
 MODULES = {
     "serve": "rosa_server.commands.serve",
     "check": "rosa_server.commands.check",
@@ -33,6 +41,8 @@ MODULES = {
     "models": "rosa_server.commands.models",
     "env": "rosa_server.commands.env",
     "keys": "rosa_server.commands.keys",
+    "up": "rosa_server.commands.up",
+    "down": "rosa_server.commands.down",
     "robots": "rosa_server.commands.live.robots",
     "drain": "rosa_server.commands.live.drain",
     "undrain": "rosa_server.commands.live.undrain",
@@ -57,7 +67,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     command = words[0] if words else ""
     if wheel := _elsewhere(command):
-        print(f"rosa {command}: pip install '{wheel}' brings it", file=sys.stderr)
+        print(f"rosa {command}: {from_wheel(wheel)}", file=sys.stderr)
         return 2
     try:
         arguments = parser_for(command).parse_args(argv)
@@ -141,8 +151,9 @@ def _of_other_packages() -> Any:
 
 def _missing(command: str, error: ImportError) -> str:
     package = (error.name or "").partition(".")[0]
-    wheel = BROUGHT_BY.get(package, "rosa-sim" if command == "bench" else "rosa-serving")
-    return f"{error}; pip install '{wheel}' brings what it needs"
+    if name := PIP_NAMES.get(package, package if package in PUBLIC else ""):
+        return f"{error}; `pip install {name}` brings it"
+    return f"{error}; {from_wheel(WHEEL_OF.get(command, 'rosa-serving'))}"
 
 
 def installed_version() -> str:

@@ -23,7 +23,7 @@ from rosa_contract.keyfile import SERVER, RobotKeys, read_keys
 from rosa_server.frontends import limits
 from rosa_server.frontends.limits import Meter
 from rosa_server.frontends.mapping import ClientMapping, MappingError
-from rosa_server.frontends.spec import FrontendSpec
+from rosa_server.frontends.spec import FrontendSpec, clients_of
 from rosa_server.models.remote.arrays import Array, WireError
 from rosa_server.serving.base import log
 from rosa_server.serving.edge.access import KeyRing
@@ -147,7 +147,7 @@ class Clients:
     def robot(self, keys: tuple[str, RobotKeys] | None) -> AsyncRobot:
         """A new robot at the gateway."""
         spec = self.spec
-        name = keys[0] if keys else f"{spec.name}-{spec.life}.{next(self._numbers)}"
+        name = keys[0] if keys else f"{clients_of(spec.name, spec.node)}-{spec.life}.{next(self._numbers)}"
         return AsyncRobot(
             spec.gateway,
             spec.frontend.task,

@@ -23,6 +23,7 @@ class FrontendSpec:
     parent_pid: int = 0  # it ends with this process; 0: with none
     log_fd: int = 2  # where its events go
     status_fd: int = -1  # where it says that it listens, and counts; -1: nowhere
+    node: str = ""  # that of its gateway, where several share a schedule and each has such a frontend
 
     def command(self) -> list[str]:
         """What starts it. No secret is in it: every user of a machine may read its command lines."""
@@ -36,6 +37,11 @@ def spec_from(text: str) -> FrontendSpec:
     frontend = reader.section(Frontend, "", told.pop("frontend"))
     reader.finish()
     return FrontendSpec(frontend=frontend, **told)
+
+
+def clients_of(frontend: str, node: str) -> str:
+    """How the names of a frontend's clients begin, those without keys."""
+    return f"{frontend}-{node}" if node else frontend
 
 
 def reachable(endpoint: str) -> str:

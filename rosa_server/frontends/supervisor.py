@@ -46,12 +46,13 @@ class Running:
     listening_s: float | None = None
 
 
-def frontend_specs(factory: Factory, gateway: str) -> list[FrontendSpec]:
-    """One per entry of `frontends`; `gateway`: where robots connect."""
+def frontend_specs(factory: Factory, gateway: str, node: str = "") -> list[FrontendSpec]:
+    """One per entry of `frontends`; `gateway`: where robots connect. `node`: its name, where there are several."""
     specs = []
     for name, one in factory.frontends.items():
         slo_ms = one.slo_ms or factory.tasks[one.task].components[one.component].slo_ms
-        specs.append(FrontendSpec(name, one, reachable(gateway), slo_ms, factory.gateway.curve_keys))
+        keys = factory.gateway.curve_keys
+        specs.append(FrontendSpec(name, one, reachable(gateway), slo_ms, keys, node=node))
     return specs
 
 

@@ -16,7 +16,17 @@ from rosa_contract.wire.framed import check_count
 from rosa_contract.wire.messages import SCHEMA_VERSION
 from rosa_contract.wire.packing import SUM, Frame, check_sum, pack, short, unpack
 from rosa_contract.wire.schema import map_writer, rules_of, unknown_keys, values_reader
-from rosa_server.plan.peering import Beat, Forward, ForwardCancel, Forwarded, PeerHello, ToPeer
+from rosa_server.plan.peering import (
+    Beat,
+    Forward,
+    ForwardCancel,
+    Forwarded,
+    PeerHello,
+    PeerOrder,
+    PeerOrderTold,
+    ToDesk,
+    ToPeer,
+)
 
 MAX_PEER_HEADER_BYTES = 8 << 20  # a beat names every slot that its gateway gives out
 MAX_PEER_FRAMES = MAX_IMAGES + 2  # the header, and the request that it forwards
@@ -28,6 +38,8 @@ PEER_KINDS: Mapping[str, type[Any]] = {
     "forward": Forward,
     "forwarded": Forwarded,
     "forward_cancel": ForwardCancel,
+    "peer_order": PeerOrder,
+    "peer_order_told": PeerOrderTold,
 }
 _NAMES = {kind: name for name, kind in PEER_KINDS.items()}
 _WRITERS = {kind: map_writer(kind) for kind in PEER_KINDS.values()}
@@ -35,7 +47,7 @@ _READERS = {name: values_reader(kind) for name, kind in PEER_KINDS.items()}
 _KEYS = {name: frozenset({VERSION, TYPE, SUM, *rules_of(kind)}) for name, kind in PEER_KINDS.items()}
 
 
-def encode_peer(message: PeerHello | ToPeer) -> list[Frame]:
+def encode_peer(message: PeerHello | ToPeer | ToDesk) -> list[Frame]:
     """The frames of a message. Raises `CodecError` for non-finite numbers."""
     kind = type(message)
     header = pack({VERSION: SCHEMA_VERSION, TYPE: _NAMES[kind], **_WRITERS[kind](message)})
@@ -46,7 +58,7 @@ def encode_peer(message: PeerHello | ToPeer) -> list[Frame]:
     return [header]
 
 
-def decode_peer(frames: Sequence[Frame]) -> PeerHello | ToPeer:
+def decode_peer(frames: Sequence[Frame]) -> PeerHello | ToPeer | ToDesk:
     """The message in `frames`. Raises `CodecError` (`VersionError` for another schema) and nothing else."""
     if not frames:
         raise CodecError("wrong_frame_count", "empty message: expected a header frame")
@@ -71,7 +83,7 @@ def decode_peer(frames: Sequence[Frame]) -> PeerHello | ToPeer:
     if name == "forwarded":
         return _forwarded(values, frames)
     check_count(frames, 1, name)
-    message: PeerHello | ToPeer = PEER_KINDS[name](**values)
+    message: PeerHello | ToPeer | ToDesk = PEER_KINDS[name](**values)
     return message
 
 

@@ -26,6 +26,7 @@ from rosa_contract.wire.rules import (
     declared,
 )
 from rosa_contract.wire.schema import Object
+from rosa_contract.wire.status import WORDS
 from rosa_contract.wire.work import WorkerReady
 
 DURATION = Number(0.0, MAX_DURATION_MS)
@@ -64,7 +65,10 @@ class Beat:
         Several(Object(WorkerReady), MAX_BATCH, list), "a worker of each of its replicas that has one", ()
     )
     grants: Mapping[str, tuple[int, str]] = declared(
-        GRANTS, "slot that it gives out -> how often it has, and the robot that has it; empty: nobody", dict
+        GRANTS,
+        "slot that it gives out -> how often it has, and the robot that has it (empty: nobody), of those that have"
+        " changed since the last beat that it knows to be heard",
+        dict,
     )
     returned: Mapping[str, tuple[int, str]] = declared(
         GRANTS,
@@ -95,6 +99,7 @@ class Forward:
     frames: Sequence[Any] = declared(
         InFrames("all further frames"), "the request exactly as its robot sent it", ()
     )
+    to_life: str = declared(SHORT_TEXT, "of the process that it is sent to; the next one does not run it", "")
 
 
 @dataclass(frozen=True)
@@ -124,4 +129,26 @@ class ForwardCancel:
     numbers: Sequence[int] = declared(Several(ID, MAX_BATCH, list), "those of `Forward`")
 
 
+@dataclass(frozen=True)
+class PeerOrder:
+    """What a person has ordered at one gateway, and another one has to carry out."""
+
+    number: int = declared(ID, "of the order at this gateway, for the answer")
+    what: str = declared(NAME, "what to do")
+    target: str = declared(NAME, "a server of the schedule, a worker, a model or a robot")
+    value: str = declared(WORDS, "how much, or which; may be empty")
+    by: str = declared(NAME, "who")
+
+
+@dataclass(frozen=True)
+class PeerOrderTold:
+    """A step of an order of another gateway, or its end."""
+
+    number: int = declared(ID, "that of `PeerOrder`")
+    ended: bool = declared(FLAG, "it is at its end", False)
+    cause: str = declared(SHORT_TEXT, "why it was not carried out; empty when it was", "")
+    reason: str = declared(TEXT, "the same in words, or what was done", "")
+
+
 ToPeer = Beat | Forward | Forwarded | ForwardCancel
+ToDesk = PeerOrder | PeerOrderTold  # what a gateway's core has nothing to do with

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rosa_contract.config.factory import Factory
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import BatchProfile
+from rosa_server.timing.decoding import DecodeCost
 
 UNPLANNED_AT_ONCE = 64  # as the greatest `at_once` of a factory file
 
@@ -47,6 +48,8 @@ class Replica:
     mixed_ms: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     # Of one prompt by component, where calls are answered one by one: everything else on the server waits meanwhile.
     prefill_ms: Mapping[str, float] = field(default_factory=dict)
+    # What the pictures of its requests cost; `service_ms` has what cannot be hidden of it.
+    decoding: DecodeCost | None = None
 
     @property
     def times(self) -> BatchProfile:

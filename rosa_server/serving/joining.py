@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import ClassVar
 import zmq
 
 from rosa_contract.config.factory import Factory
+from rosa_contract.endpoint import is_loopback
 from rosa_contract.errors import CausedError
 from rosa_contract.wording import nearest
 from rosa_server.plan.admission import AdmissionControl, NoAdmission
@@ -52,13 +53,18 @@ class SharedSchedule:
     keys: PeerKeys
     slots: SlotsFile
 
-    def core(self, factory: Factory) -> NodeCore:
-        """Raises `SlotsFileError` where it is not known which slots robots have."""
+    def core(self, factory: Factory, clients: Iterable[str] = ()) -> NodeCore:
+        """`clients`: how the names of robots behind this gateway's frontends begin. Raises `SlotsFileError` where it is
+        not known which slots robots have."""
         # A proof of a slot of another schedule is none.
         seal = hmac.new(self.keys.seal, self.schedule.encode(), sha256).digest()
         kept = self.slots.load()
         tokens = SlotTokens(seal)
-        return NodeCore(factory, self.placement, self.nodes, token_hex(8), tokens, kept, self.slots.keep)
+        # With keys clients of frontends have names of their own, under which they come back. On loopback they may go
+        # to another gateway.
+        stay = not factory.gateway.curve_keys and not is_loopback(self.nodes.gateways[self.nodes.here])
+        passing = tuple(clients) if stay else ()
+        return NodeCore(factory, self.placement, self.nodes, token_hex(8), tokens, kept, self.slots, passing)
 
     def desk(
         self,
@@ -93,7 +99,8 @@ def join(
         raise JoinError("no_schedule", "--nodes needs --schedule, made by `rosa plan CONFIG --json`")
     if factory.server_cluster.cluster != "local":
         words = (
-            f"--nodes: each node starts its own workers; cluster: {factory.server_cluster.cluster} does not"
+            f"--nodes: each node starts its own workers; cluster: {factory.server_cluster.cluster} does not."
+            " `rosa up` has Ray start such a gateway on each node"
         )
         raise JoinError("not_here", words)
     folder = nodes.keys or factory.gateway.curve_keys

@@ -14,6 +14,7 @@ from rosa_contract.wording import nearest, shown
 from rosa_server.models import horizon, registry
 from rosa_server.models.adapters.checks import adapter_problems
 from rosa_server.models.adapters.resolving import resolve
+from rosa_server.models.backend import capabilities_of
 from rosa_server.models.options import option_problems
 from rosa_server.serving.edge.access import AccessError, KeyRing, check_bind
 
@@ -79,7 +80,25 @@ def _uses(factory: Factory, model: str) -> list[str]:
 def model_problems(model: Model) -> list[ConfigProblem]:
     """Why no worker can run this entry of `models`, as far as that shows before one is started."""
     problems = _python_problems(model) if model.python else option_problems(model.backend, model.options)
-    return problems + (adapter_problems_of(model) if model.adapter is not None else [])
+    problems += adapter_problems_of(model) if model.adapter is not None else []
+    return problems + (inline_problems(model) if model.inline and not problems else [])
+
+
+def inline_problems(model: Model) -> list[ConfigProblem]:
+    """Why this entry of `models` cannot run in the gateway's thread. Makes its backend, and loads nothing."""
+    others = {"python": bool(model.python), "workers": model.workers > 1, "cloud": model.cloud.workers > 0}
+    conflicts = [name for name, there in others.items() if there]
+    if conflicts:
+        words = f"expected one worker here, with the server's own Python; see {', '.join(conflicts)}"
+        return [ConfigProblem("inline", "conflict", words)]
+    try:
+        declared = capabilities_of(registry.create(model.backend, **registry.with_engine(model.options)))
+    except (registry.BackendError, TypeError) as error:
+        return [ConfigProblem("backend", "invalid", str(error))]
+    if not declared.inline:
+        words = f"backend {model.backend!r} does not declare that it may run in the gateway's thread"
+        return [ConfigProblem("inline", "conflict", f"{words} (docs/add_a_model.md)")]
+    return []
 
 
 def _python_problems(model: Model) -> list[ConfigProblem]:

@@ -15,6 +15,7 @@ from rosa_contract.clock import MonotonicClock
 from rosa_contract.config.factory import Factory
 from rosa_contract.errors import CausedError
 from rosa_contract.say import say
+from rosa_server.frontends.spec import clients_of
 from rosa_server.frontends.supervisor import Frontends, frontend_specs
 from rosa_server.plan.admission import AdmissionControl, NoAdmission
 from rosa_server.plan.change import Planner
@@ -32,10 +33,12 @@ from rosa_server.serving.edge.lengths_file import LengthsFile
 from rosa_server.serving.edge.metrics import Metrics, MetricsServer
 from rosa_server.serving.edge.peer_desk import PeerDesk
 from rosa_server.serving.edge.rundir import SOCKET, make_rundir
+from rosa_server.serving.inline.start import inline_desk
 from rosa_server.serving.joining import SharedSchedule
 from rosa_server.serving.operations.live_state import LiveState
 from rosa_server.serving.operations.operations import Operations
 from rosa_server.serving.operations.order import Site
+from rosa_server.serving.operations.relay import OrderRelay
 from rosa_server.serving.operations.restoring import restore
 from rosa_server.serving.served import check_served
 from rosa_server.serving.watching.hub import Hub
@@ -91,12 +94,16 @@ class HeadlessServer:
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
             context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
             undo.callback(context.term)
+            if joined is not None:
+                undo.callback(joined.slots.close)
             keys = KeyRing(settings.curve_keys) if settings.curve_keys else None
             metrics = Metrics()
             self.core, own, peers = _core_of(factory, plan, joined, context, metrics)
             self._lengths = LengthsFile(settings.task_lengths, self.core.lengths)
             self._cluster = make_cluster(factory, own)
             worker_keys = WorkerKeys() if self._cluster.workers_bind else None
+            self._state = state or LiveState()
+            inline = inline_desk(factory, own, {*self._state.weights, *self._state.drained})
             try:
                 self.gateway = Gateway(
                     self.core,
@@ -111,6 +118,7 @@ class HeadlessServer:
                     limits_for(more_descriptors()),
                     worker_keys,
                     peers,
+                    inline,
                 )
             except zmq.ZMQError as error:
                 self._cluster.stop(0.0)
@@ -125,8 +133,10 @@ class HeadlessServer:
             told = {"source": source, "endpoint": robots, "keys": keys is not None, **(about or {})}
             self._post = _watch_post(settings.watch, Hub(factory, told), context, robots)
             self.gateway.watched_through(self._post)
-            self._state = state or LiveState()
-            operated = (self.core, self._cluster, self.gateway.drain_worker, metrics.operated, self._post)
+            self._peers = peers
+            self._relay = _relay_of(joined, peers, self._post, self.core)
+            tells = self._relay or self._post
+            operated = (self.core, self._cluster, self.gateway.drain_worker, metrics.operated, tells)
             site = Site(*operated, planner, self._state)
             restore(site, self._clock.now_s())
             self._operations = Operations(site)
@@ -140,7 +150,9 @@ class HeadlessServer:
                         "cannot_bind_metrics",
                         f"gateway.metrics_port: cannot listen on 127.0.0.1:{port}: {error}",
                     ) from None
-            self._frontends = Frontends(frontend_specs(factory, self.gateway.robots_endpoint), metrics)
+            self._frontends = Frontends(
+                frontend_specs(factory, robots, joined.nodes.here if joined is not None else ""), metrics
+            )
             undo.callback(self._frontends.stop, FRONTENDS_STOP_S)
             self._cluster.start(self.gateway.workers_endpoint, worker_keys)
             self._stack = undo.pop_all()
@@ -173,7 +185,10 @@ class HeadlessServer:
             self._lengths.step(now_s)
             self._frontends.step(now_s)
             orders, self._post.orders = self._post.orders, []
+            if self._relay is not None and self._peers is not None:
+                orders = self._relay.step(orders, self._peers.heard_orders())
             self._operations.step(now_s, orders, self.gateway.ended_workers())
+            self.gateway.stir()
             if self._cluster.misconfigured and not announced:
                 raise ServeError("worker_misconfigured", self._cluster.misconfigured)
             if self._frontends.misconfigured and not announced:
@@ -188,10 +203,12 @@ class HeadlessServer:
         log.event("server_draining", open_requests=open_calls)
         self._frontends.terminate()
         self.core.drain(self._clock.now_s())
+        self.gateway.stir()
         end_s = self._clock.now_s() + DRAIN_S
         while len(self.core.ledger) and self._clock.now_s() < end_s:
             self.gateway.step()
         self.core.give_up(self._clock.now_s(), "the server is shutting down")
+        self.gateway.stir()
         self.gateway.step(0.0)
         self._lengths.save()
         self.gateway.send_drain()
@@ -208,9 +225,18 @@ def _core_of(
     if joined is None:
         core = ServingCore(factory, *plan) if plan is not None else ServingCore(factory)
         return core, core.router.placement, None
-    node = joined.core(factory)
+    node = joined.core(factory, [f"{clients_of(name, joined.nodes.here)}-" for name in factory.frontends])
     max_bytes = int(factory.gateway.max_message_mb * 1e6)
     return node, joined.own_workers(node), joined.desk(node, context, max_bytes, metrics.cut_off)
+
+
+def _relay_of(
+    joined: SharedSchedule | None, peers: PeerDesk | None, post: WatchPost, core: ServingCore
+) -> OrderRelay | None:
+    """Carries orders to the other gateways; none where this one is alone."""
+    if joined is None or peers is None:
+        return None
+    return OrderRelay(joined.nodes, peers, post, lambda: core.router.placement)
 
 
 def _watch_post(setting: str, hub: Hub, context: zmq.Context[zmq.Socket[bytes]], robots: str) -> WatchPost:

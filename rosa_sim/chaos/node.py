@@ -32,6 +32,7 @@ from rosa_sim.chaos.server_watch import ServerWatch
 from rosa_sim.chaos.traced import Traced
 
 FORGETS_AFTER_S = 30.0
+WRITES_S = 0.012  # until a slot is on its disk
 MAX_NOTED = 20_000
 STARTS_AGAIN_S = 3.0  # a worker that the gateway ended is warm again
 
@@ -102,6 +103,7 @@ class ChaosNode(SimulatedServers):
         self.world, self.name, self.life, self.clock = world, nodes.here, life, clock
         self._nodes, self._tokens, self._kept = nodes, tokens, kept
         self.alive = True
+        self._writings = self._written = 0
         self.watching = ServerWatch(serving.factory)
         self._silenced: set[str] = set()  # workers that have ended and the gateway does not know
         self.left_s: dict[int, float] = {}  # forwarded call -> what was left of its budget
@@ -112,15 +114,29 @@ class ChaosNode(SimulatedServers):
     def _make_core(self, serving: Serving) -> ServingCore:
         self.now_s = self.clock.own_s(self.world.now_s)
 
-        def keep(grants: Mapping[str, Grant]) -> bool:
-            self._kept.clear()
-            self._kept.update(grants)
-            return True
-
-        about = (serving.factory, serving.placement, self._nodes, self.life, self._tokens, self._kept, keep)
+        kept = dict(self._kept)
+        about = (serving.factory, serving.placement, self._nodes, self.life, self._tokens, kept, self)
         self.node_core = WatchedNodeCore(*about)
         self.node_core.node = self
         return self.node_core
+
+    # -- its disk ------------------------------------------------------------------------------------------------------
+
+    def keep(self, grants: Mapping[str, Grant]) -> int:
+        """See `KeepsGrants`: a process that ends meanwhile has not written it down."""
+        self._writings += 1
+        number = self._writings
+        self.world.at(self.world.now_s + WRITES_S, partial(self._write, number, dict(grants)))
+        return number
+
+    def _write(self, number: int, grants: Mapping[str, Grant], _: float) -> None:
+        if self.alive:
+            self._kept.clear()
+            self._kept.update(grants)
+            self._written = number
+
+    def kept(self, number: int) -> bool | None:
+        return True if number <= self._written else None
 
     # -- time ----------------------------------------------------------------------------------------------------------
 

@@ -216,16 +216,13 @@ class NodesWorld(FaultyRobots):
                 times = [t + draw() * fault.amount for t in times]
             elif draw() < fault.amount:
                 times += [t + draw() * 0.5 for t in times]
-        reached: list[str] = []
         for time_s in times:
-            self.at(time_s, partial(self._node_hears, node.name, to, message, reached))
+            self.at(time_s, partial(self._node_hears, node.name, to, message))
 
-    def _node_hears(self, node: str, to: str, message: ToPeer, reached: list[str], now_s: float) -> None:
-        """`reached`: the life of the node that has it; a connection ends with its process, so no other one hears it."""
+    def _node_hears(self, node: str, to: str, message: ToPeer, now_s: float) -> None:
+        """Its next life may hear it, too: a connection ends with its process, and the decisions do not lean on that."""
         if to in self.nodes and not self._cut(node, to):
-            reached += [] if reached else [self.nodes[to].life]
-            if reached == [self.nodes[to].life]:
-                self.nodes[to].from_node(node, message)
+            self.nodes[to].from_node(node, message)
 
     def acted(self, node: ChaosNode, action: Action) -> None:
         if not isinstance(action, Reply):

@@ -1,7 +1,8 @@
-"""Two machines on one, the simulated Panda, 32 robots, and what they lost to what went wrong with the machines and to
-what people did to the server.
+"""Two machines on one with a gateway each, the simulated Panda, 32 robots, and what they lost to what went wrong with
+the machines and to what people did. `--one-gateway`: one server, whose workers are on both.
 
-make cluster, or .venv-ray/bin/python -m rosa_sim.machines [--robots 32] [--repeat 1] [--no-panda] [--json FILE]
+make cluster, or .venv-ray/bin/python -m rosa_sim.machines [--one-gateway] [--robots 32] [--repeat 1] [--no-panda]
+    [--json FILE]
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, astuple, dataclass
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import yaml
 
+from rosa_sim.machines import gateway_each
 from rosa_sim.machines.nodes import two_nodes
 from rosa_sim.machines.planned import plan
+from rosa_sim.machines.rows import Row, table, together
 from rosa_sim.machines.story import AFTER_S, Story, factory, story
 from rosa_sim.namespaces import denied
 
@@ -33,26 +36,6 @@ CUT_S = 3.0
 LONG_S = 600.0
 PANDA_S = 180.0
 CONFIGS = Path(__file__).parents[2] / "configs"
-TITLES = (
-    "what happens",
-    "noticed after s",
-    "healed or done after s",
-    "robots that missed",
-    "most missed by one",
-    "lost robots",
-)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One event. Seconds from the event; `lost`: robots without an answer in time at the end."""
-
-    what: str
-    noticed_s: float  # 0: nothing was lost
-    healed_s: float  # or how long an operation took
-    missing: int
-    max_missed: int
-    lost: int
 
 
 class Events:
@@ -132,36 +115,6 @@ class Events:
         return Row(what, noticed_s, healed_s, len(missed), max(missed.values(), default=0), lost)
 
 
-def together(rows: Sequence[Row]) -> list[Row]:
-    """One row per event, with the worst of all repetitions."""
-    worst: dict[str, Row] = {}
-    for row in rows:
-        known = worst.get(row.what, row)
-        pairs = zip(astuple(known)[1:], astuple(row)[1:], strict=True)
-        worst[row.what] = Row(row.what, *(max(pair) for pair in pairs))
-    return list(worst.values())
-
-
-def table(rows: Sequence[Row]) -> str:
-    cells = [
-        (
-            row.what,
-            f"{row.noticed_s:.2f}" if row.noticed_s else "-",
-            f"{row.healed_s:.1f}",
-            str(row.missing),
-            str(row.max_missed),
-            str(row.lost),
-        )
-        for row in rows
-    ]
-    widths = [max(map(len, column)) for column in zip(TITLES, *cells, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        for line in (TITLES, *cells)
-    ]
-    return "\n".join(line.rstrip() for line in lines)
-
-
 def once(robots: int) -> list[Row]:
     """Two new machines, a server, robots, one of each event, and a clean end."""
     began_s = time.monotonic()
@@ -217,6 +170,7 @@ def main() -> int:
     parser.add_argument(
         "--repeat", type=int, default=1, help="repetitions; the table shows the worst of them"
     )
+    parser.add_argument("--one-gateway", action="store_true", help="one server with workers on both machines")
     parser.add_argument("--no-panda", action="store_true", help="virtual robots only")
     parser.add_argument("--json", type=Path, help="write the rows of every repetition to this file")
     arguments = parser.parse_args()
@@ -227,7 +181,8 @@ def main() -> int:
         print("no rclpy here, so no simulated Panda", flush=True)
     elif not arguments.no_panda:
         print(f"simulated Panda, shipped models on Ray's nodes: {panda()}", flush=True)
-    rows = [row for _ in range(arguments.repeat) for row in once(arguments.robots)]
+    play = once if arguments.one_gateway else gateway_each.once
+    rows = [row for _ in range(arguments.repeat) for row in play(arguments.robots)]
     print(table(together(rows)))
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")

@@ -40,6 +40,7 @@ class Nodes:
             "RAY_gcs_rpc_server_reconnect_timeout_s": "86400",  # nodes work on without their head
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": str(Path(__file__).parents[2]),
+            "XDG_RUNTIME_DIR": str(folder.parent),  # of what Ray starts on the nodes
         }
         self.environment.pop(ROS_FOUND, None)
 

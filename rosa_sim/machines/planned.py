@@ -42,14 +42,18 @@ def write_profile(folder: Path, model: str, first_ms: float, each_ms: float) -> 
     save_profile(profile, folder / "cpu" / file_name(model))
 
 
-def plan(nodes: Nodes, content: dict[str, Any], folder: Path, servers: int) -> tuple[str, ...]:
-    """What `rosa serve` is told to run this factory by a schedule of so many servers. Raises `RuntimeError`."""
+def plan(
+    nodes: Nodes, content: dict[str, Any], folder: Path, servers: int, standby: int = 0
+) -> tuple[str, ...]:
+    """What `rosa serve` is told to run this factory by a schedule of so many servers, of which some stand by. Raises
+    `RuntimeError`."""
     options = content["models"]["policy"]["options"]
     profiles, path = folder / "profiles", folder / f"plan{servers}.json"
     write_profile(profiles, "policy", options["latency_ms"], options["per_item_ms"])
     source = folder / "to_plan.yaml"
     source.write_text(yaml.safe_dump(content))
     words = ("plan", str(source), "--json", "--what-if", f"servers={servers}", "--profiles", str(profiles))
+    words = (*words, "--standby", str(standby)) if standby else words
     done = nodes.run(nodes.one, (sys.executable, "-m", "rosa_server.cli", *words), PLAN_S)
     if done.returncode or not json.loads(done.stdout)["feasible"]:
         raise RuntimeError(f"rosa plan: {done.stdout[-1000:]}{done.stderr[-1000:]}")

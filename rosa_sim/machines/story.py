@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 from rosa_sim.machines.nodes import Nodes
+from rosa_sim.namespaces import Machine
 
 SLO_MS = 500.0
 AFTER_S = 5.0  # what ends so soon after an event counts as its consequence
@@ -103,17 +104,20 @@ class Story:
             str(self._folder / "factory.yaml"),
         )
         told = (str(count), str(seconds), str(self._folder / f"{name}.jsonl"), name)
-        command = (sys.executable, "-m", *words, *told)
-        self._processes.append(self.nodes.popen(machine, command, self._folder / f"{name}s.log"))
+        return self.start(machine, (sys.executable, "-m", *words, *told), self._folder / f"{name}s.log")
+
+    def start(self, machine: Machine, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+        """A process that ends with the story."""
+        self._processes.append(self.nodes.popen(machine, command, log))
         return self._processes[-1]
 
     def text(self) -> str:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
-    def events(self, name: str, since_s: float = 0.0) -> list[dict[str, Any]]:
-        """What the server's log says of this event; `at_s` is on the monotonic clock."""
+    def events(self, name: str, since_s: float = 0.0, text: str | None = None) -> list[dict[str, Any]]:
+        """What the server's log says of this event, or `text` of it; `at_s` is on the monotonic clock."""
         found = []
-        for line in self.text().splitlines():
+        for line in (self.text() if text is None else text).splitlines():
             if line.startswith("{") and (said := json.loads(line))["event"] == name:
                 at_s = datetime.fromisoformat(said["time"] + "+00:00").timestamp() - self._wall_s
                 if at_s >= since_s - 0.002:  # its log has milliseconds
@@ -150,9 +154,17 @@ class Story:
         ended = [call for call in self.calls() if since_s <= call.at_s < since_s + seconds]
         return Counter(call.robot for call in ended if call.component and call.ending == "missed")
 
+    def first_served(self, since_s: float) -> dict[str, float]:
+        """Robot -> its first answer in time since then."""
+        first: dict[str, float] = {}
+        for call in self.calls():
+            if call.at_s >= since_s and call.ending == "in_time":
+                first[call.robot] = min(call.at_s, first.get(call.robot, call.at_s))
+        return first
+
     def served(self, since_s: float) -> set[str]:
         """The robots with an answer in time since then."""
-        return {call.robot for call in self.calls() if call.at_s >= since_s and call.ending == "in_time"}
+        return set(self.first_served(since_s))
 
     def stop(self) -> int:
         """SIGTERM to the server. Returns its exit status."""

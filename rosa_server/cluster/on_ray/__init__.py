@@ -23,7 +23,9 @@ def make(factory: Factory, placement: Placement) -> RayCluster:
     """Reserve the nodes of a schedule. Raises `RayError` with what to change; then nothing was started."""
     address = factory.server_cluster.address
     if importlib.util.find_spec("ray") is None:
-        raise RayError("not_installed", "cluster: ray needs Ray: pip install 'rosa-serving[ray]'")
+        raise RayError(
+            "not_installed", "cluster: ray needs Ray: pip install ray, the same version on every machine"
+        )
     check_token(address)
     check_reachable(address)
 

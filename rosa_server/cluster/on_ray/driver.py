@@ -15,20 +15,25 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from rosa_server.cluster.on_ray.actor import WorkerActor, describe, python_version
-from rosa_server.cluster.on_ray.mapping import Node, Part, RayError, check_closed, check_versions, place
-from rosa_server.serving.base.release import release
+from rosa_server.cluster.on_ray.actor import WorkerActor
+from rosa_server.cluster.on_ray.mapping import Node, Part, RayError, check_closed, place
+from rosa_server.cluster.on_ray.reserving import (
+    DESCRIBE_S,
+    RESERVE_S,
+    alive,
+    begin,
+    connect,
+    describe_into,
+    reserve,
+    wait_for,
+)
 
-NAMESPACE = "rosa"
 STEP_S = 0.05
 LOOK_EVERY_S = 0.25
 # An actor that has not answered for this long counts as lost when one of its workers has to be started again.
 SILENT_S = 5.0
-DESCRIBE_S = 60.0  # for a node's first Python process
-RESERVE_S = 20.0
 MOVE_S = 5.0  # the same for one part while the others serve
 END_S = 10.0
-CPUS = 0.001  # so that Ray counts no cores: ROSA's schedule does
 
 
 @dataclass
@@ -50,33 +55,17 @@ class Driver:
     """One connection to Ray. Every method may raise what Ray raises."""
 
     def __init__(self, order: dict[str, Any]) -> None:
-        import ray
-
-        self._ray, self._server = ray, order["server"]
+        self._server = order["server"]
         self._parts = parts_from(order["parts"])
         self._placed: dict[str, Placed] = {}
         self._known: dict[str, Node] = {}
         self._reserved = 0
-        try:
-            ray.init(
-                address=order["address"],
-                namespace=NAMESPACE,
-                logging_level="ERROR",
-                log_to_driver=False,
-                configure_logging=False,
-            )
-        except RuntimeError as error:
-            if "ersion mismatch" in str(error):
-                raise RayError("other_version", " ".join(str(error).split())) from None
-            raise RayError("no_ray", f"{order['address']}: {error}") from None
-        except Exception as error:
-            raise RayError("no_ray", f"{order['address']}: {' '.join(str(error).split())}") from None
+        ray = self._ray = connect(order["address"])
         self.address = ray.util.get_node_ip_address()
 
     def place_all(self) -> None:
         """Reserve what every part needs, or nothing."""
-        alive = [node for node in self._ray.nodes() if node["Alive"]]
-        late = self._describe(alive, DESCRIBE_S)
+        late = self._describe(alive(self._ray), DESCRIBE_S)
         if late:
             raise RayError("node_unreachable", f"no answer from {', '.join(late)} within {DESCRIBE_S:g} s")
         nodes = list(self._known.values())
@@ -87,7 +76,7 @@ class Driver:
             for part in self._parts:
                 groups[part.name] = self._reserve(part, where[part.name])
             for part in self._parts:
-                self._wait_for(part, groups[part.name], RESERVE_S)
+                wait_for(part.name, groups[part.name], RESERVE_S)
         except RayError:
             for group in groups.values():
                 self._ray.util.remove_placement_group(group)
@@ -112,15 +101,15 @@ class Driver:
         self._parts += parts
         groups: dict[str, Any] = {}
         try:
-            alive = [node for node in self._ray.nodes() if node["Alive"]]
+            living = alive(self._ray)
             with contextlib.suppress(RayError):  # a node that cannot run ROSA is not used
-                self._describe(alive, RESERVE_S)
-            nodes = [self._known[node["NodeID"]] for node in alive if node["NodeID"] in self._known]
+                self._describe(living, RESERVE_S)
+            nodes = [self._known[node["NodeID"]] for node in living if node["NodeID"] in self._known]
             where = place(self._parts, nodes, {name: one.node for name, one in self._placed.items()})
             for part in parts:
                 groups[part.name] = self._reserve(part, where[part.name])
             for part in parts:
-                self._wait_for(part, groups[part.name], RESERVE_S)
+                wait_for(part.name, groups[part.name], RESERVE_S)
         except RayError:
             self._parts = before
             for group in groups.values():
@@ -221,65 +210,28 @@ class Driver:
 
         Raises `RayError` for one that cannot run ROSA, or another one than this.
         """
-        ray, asked = self._ray, {}
-        files = sorted({name for part in self._parts for name in part.files})
-        for node in entries:
-            pinned = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            told = ray.remote(describe).options(num_cpus=0, scheduling_strategy=pinned, max_retries=0)
-            asked[told.remote(files)] = node
-        ready, late = ray.wait(list(asked), num_returns=len(asked), timeout=seconds) if asked else ([], [])
-        for one in ready:
-            node = asked[one]
-            address = node["NodeManagerAddress"]
-            try:
-                data = ray.get(one)
-            except Exception as error:
-                words = str(error).strip().splitlines()[-1]
-                raise RayError("other_version", f"node {address} cannot run ROSA: {words}") from None
-            about = {"id": node["NodeID"], "address": address, "gpus": int(node["Resources"].get("GPU", 0))}
-            found = Node.from_data({**about, "labels": node.get("Labels") or {}, **data})
-            check_versions([found], python_version(), ray.__version__, release())
-            self._known[found.id] = found
-        return [asked[one]["NodeManagerAddress"] for one in late]
+        files = {name for part in self._parts for name in part.files}
+        return describe_into(self._known, self._ray, entries, files, seconds)
 
     def _reserve(self, part: Part, node: str) -> Any:
         self._reserved += 1
-        bundle = {"GPU": part.gpus, "CPU": CPUS} if part.gpus else {"CPU": CPUS}
-        return self._ray.util.placement_group(
-            [bundle],
-            name=self._name(part),
-            lifetime="detached",
-            bundle_label_selector=[{"ray.io/node-id": node}],
-        )
+        return reserve(self._ray, self._name(part), node, part.gpus)
 
     def _name(self, part: Part) -> str:
         return f"rosa/{self._server}/{part.name}/{self._reserved}"
 
-    def _wait_for(self, part: Part, group: Any, seconds: float) -> None:
-        if not group.wait(seconds):
-            words = f"{part.name}: others use what it needs; it was not free within {seconds:g} s"
-            raise RayError("not_reserved", words)
-
     def _begin(self, part: Part, node: str, group: Any) -> None:
-        ray, self._reserved = self._ray, self._reserved + 1
-        inside = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(group, 0)
-        name = ray.util.placement_group_table(group)["name"]
-        actor = ray.remote(WorkerActor).options(
-            name=name,
-            lifetime="detached",
-            num_cpus=CPUS,
-            num_gpus=part.gpus,
-            max_restarts=0,
-            scheduling_strategy=inside,
-        )
-        self._placed[part.name] = Placed(part, node, name, group, actor.remote(), time.monotonic())
+        self._reserved += 1
+        name = self._ray.util.placement_group_table(group)["name"]
+        actor = begin(self._ray, WorkerActor, name, group, part.gpus)
+        self._placed[part.name] = Placed(part, node, name, group, actor, time.monotonic())
 
     def _move(self, placed: Placed) -> Placed:
         """Put a part on another node, or again on its own where that is the only one. Raises `RayError`."""
-        alive = [node for node in self._ray.nodes() if node["Alive"]]
+        living = alive(self._ray)
         with contextlib.suppress(RayError):  # a node that cannot run ROSA is not used
-            self._describe([node for node in alive if node["NodeID"] not in self._known], MOVE_S)
-        nodes = [self._known[node["NodeID"]] for node in alive if node["NodeID"] in self._known]
+            self._describe([node for node in living if node["NodeID"] not in self._known], MOVE_S)
+        nodes = [self._known[node["NodeID"]] for node in living if node["NodeID"] in self._known]
         settled = {name: one.node for name, one in self._placed.items() if one is not placed}
         try:
             where = place(self._parts, nodes, settled, frozenset({placed.node}))
@@ -290,7 +242,7 @@ class Driver:
         placed.actor = None
         group = self._reserve(part, node)
         try:
-            self._wait_for(part, group, MOVE_S)
+            wait_for(part.name, group, MOVE_S)
         except RayError:
             self._ray.util.remove_placement_group(group)
             raise

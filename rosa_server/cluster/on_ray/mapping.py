@@ -27,6 +27,11 @@ class RayError(CausedError):
         "too_few_gpus": "the schedule needs more GPUs than the nodes have",
         "weights_missing": "no node that has room has the files of a model",
         "not_reserved": "others use what the schedule needs",
+        "files_missing": "a node lacks a file that its gateway needs",
+        "refused": "a gateway refuses what it was started with; its words say why",
+        "not_ready": "a gateway, or one of its workers, was not ready in time",
+        "already_up": "gateways run in this Ray cluster already",
+        "not_up": "no gateways run in this Ray cluster",
     }
 
 

@@ -97,10 +97,10 @@ def carry_out(server: Running, path: Path, dry_run: bool) -> int:
 
 def planned(about: Mapping[str, Any], servers: int | None) -> dict[str, Any]:
     """A schedule, or a refusal, as `rosa plan --json` prints it. Raises `ConfigError`."""
+    from rosa_server.scheduler.choosing.choice import choose
     from rosa_server.scheduler.problem import problem_from
     from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
     from rosa_server.scheduler.profiles.options import Options
-    from rosa_server.scheduler.running.choice import choose
     from rosa_server.scheduler.search.engines import with_best_engines
 
     factory, library = (

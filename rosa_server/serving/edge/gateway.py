@@ -33,6 +33,8 @@ from rosa_server.serving.edge.peer_desk import PeerDesk
 from rosa_server.serving.edge.remote_links import RemoteLinks
 from rosa_server.serving.edge.robots_socket import RobotsSocket
 from rosa_server.serving.edge.worker_links import BURST, WorkerLinks
+from rosa_server.serving.inline.desk import InlineDesk
+from rosa_server.serving.inline.worker import InlineEnds
 from rosa_server.serving.watching.post import WatchPost
 
 CLUSTER_EVERY_S = 0.05  # how often the gateway looks for workers that have ended
@@ -42,6 +44,7 @@ KEYS_EVERY_S = 0.5  # how often the gateway looks for removed keys
 POST_EVERY_S = (
     0.02  # how often watchers are read and told: each ZeroMQ socket that is polled costs every request
 )
+GLANCE_EVERY_S = 0.005  # at the clocks of all that is done every so often
 STRANGERS_S = 0.003  # in one step for what strangers say
 MAX_WAITING = 4096  # messages of strangers
 ANSWER_S = 50e-6  # counted per message beside what was measured: its answer is written later
@@ -64,9 +67,11 @@ class Gateway:
         limits: Limits | None = None,
         worker_keys: WorkerKeys | None = None,
         peers: PeerDesk | None = None,
+        inline: InlineDesk | None = None,
     ) -> None:
         """`worker_keys`: of workers on other machines; none: all run on this one and reach `workers_endpoint` alone.
-        `peers`: the other gateways of the schedule, where there are any; it is closed with this one."""
+        `peers`: the other gateways of the schedule, where there are any; it is closed with this one, as is `inline`:
+        the models that run in this thread."""
         self._core, self._clock, self._cluster, self._metrics, self._keys = (
             core,
             clock,
@@ -75,12 +80,15 @@ class Gateway:
             keys,
         )
         self._max_bytes = int(max_message_mb * 1e6)
-        self._next_poll_s = self._next_report_s = self._next_keys_s = self._next_post_s = 0.0
+        self._next_glance_s = self._next_poll_s = self._next_report_s = 0.0
+        self._next_keys_s = self._next_post_s = 0.0
+        self._due_s = 0.0  # when the core decides again if nothing is heard; 0: at once
         self._health: tuple[m.HealthReport, list[codec.Frame]] | None = (
             None  # the last one, and as it is sent
         )
         self._post: WatchPost | None = None
         self._peers = peers
+        self._inline = inline
         self._notes = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
         self._strangers: deque[Message] = deque()  # what was read of those who are not welcomed
         self._peaks = Peaks()
@@ -115,6 +123,9 @@ class Gateway:
             self._readiness.register(self._zap)
         if keys is not None:
             self._readiness.register(self._doorman.monitor)
+        for ready in inline.ready if inline is not None else ():
+            core.on_ready(clock.now_s(), ready)
+            log.event("worker_ready", worker=ready.worker_id, model=ready.model, max_batch=ready.max_batch)
 
     @property
     def robots_endpoint(self) -> str:
@@ -130,16 +141,24 @@ class Gateway:
         """Tell `post` what happens here from now on, and close it with the gateway."""
         self._post = post
 
+    def stir(self) -> None:
+        """The core was told something outside of `step`, which decides before it waits the next time."""
+        self._due_s = 0.0
+
     def step(self, longest_s: float = CLUSTER_EVERY_S) -> None:
         """Look around, wait for messages, read them, decide, send. What nobody waits for comes before the wait."""
         now_s = self._clock.now_s()
-        self._look_around(now_s)
-        next_s = self._decide(now_s)
+        if now_s >= self._next_glance_s:
+            self._next_glance_s = now_s + GLANCE_EVERY_S
+            self._look_around(now_s)
+            self._due_s = 0.0
+        if now_s >= self._due_s:
+            self._due_s = self._decide(now_s)
         if self._strangers:
             longest_s = 0.0
         elif len(self._doorman.connections):
             longest_s = min(longest_s, LOOK_EVERY_S)
-        wait_s = min(longest_s, max(0.0, next_s - self._clock.now_s()))
+        wait_s = min(longest_s, max(0.0, self._due_s - self._clock.now_s()))
         for socket in self._readiness.wait(math.ceil(wait_s * 1000)):
             if socket is self._robots:
                 self._read_robots()
@@ -157,14 +176,22 @@ class Gateway:
                 self._doorman.take_events(self._clock.now_s())
             elif self._peers is not None:
                 self._peers.step(self._clock.now_s(), at_once=True)
-        self._hear_strangers()
-        self._decide(self._clock.now_s())
+        if self._strangers:
+            self._hear_strangers()
+        self._due_s = self._decide(self._clock.now_s())
 
     def _decide(self, now_s: float) -> float:
         """Send what follows from what was heard. Returns when something is due, in seconds, if nothing is heard."""
         self._send()  # answers first: a robot waits for each of them
         next_s = self._core.tick(now_s)
         self._send()
+        if self._inline is not None and self._inline.waits:
+            for over in self._inline.look_back():
+                self._metrics.noted("inline_ended")
+                if over.spare is not None:
+                    self._announced(now_s, over.spare)  # first, so that no stream is without a worker
+                self._core.on_lost(now_s, over.worker_id, str(over.why))
+            return 0.0  # it may run the next batch, when what has come meanwhile is read
         return next_s
 
     def _look_around(self, now_s: float) -> None:
@@ -192,15 +219,23 @@ class Gateway:
             self._post.close()
         if self._peers is not None:
             self._peers.close()
+        if self._inline is not None:
+            self._inline.close()
         self._zap.close()
 
     def send_drain(self) -> None:
         """Tell every warm worker to finish and exit."""
-        for worker in self._core.pool:
+        for worker in list(self._core.pool):
             self.drain_worker(worker.worker_id)
 
     def drain_worker(self, worker_id: str) -> None:
-        """Tell a worker to finish and exit."""
+        """Tell a worker to finish and exit; with a model that runs here, the one that stands ready beside it."""
+        if self._inline is not None and self._inline.has(worker_id):
+            spare = self._inline.end(worker_id)
+            self._core.on_lost(self._clock.now_s(), worker_id, InlineEnds.CAUSES["drained"])
+            if spare is None:
+                return
+            worker_id = spare.worker_id
         self._workers.send_over_socket(worker_id, codec.encode(m.Drain()))
 
     def ended_workers(self) -> dict[str, str]:
@@ -249,7 +284,9 @@ class Gateway:
                 frames = self._workers.shared(worker_id)
             except EOFError:
                 self._workers.close_shared(worker_id)
-                self._next_poll_s = 0.0  # the worker has ended: notice it in the next step
+                self._next_glance_s = self._next_poll_s = (
+                    0.0  # the worker has ended: notice it in the next step
+                )
                 return
             except CodecError as error:
                 self._core.on_protocol_error(self._clock.now_s(), worker_id, str(error))
@@ -360,22 +397,27 @@ class Gateway:
                 if self._absences.answered_late(worker_id):
                     self._announced(now_s, self._ready[worker_id])
                 return
-            self._core.on_executed(now_s, worker_id, message)
-            self._send()  # robots wait for these answers; what is counted can wait
-            worker = self._core.pool.get(worker_id)
-            if worker is not None and not worker.shadows:
-                self._metrics.batch_done(worker.model, len(message.tickets), message.inference_ms)
-                if self._post is not None:
-                    self._post.hub.ran(worker, len(message.tickets), message.inference_ms)
-                self._metrics.engine(worker_id, message.counts)
+            self._executed(now_s, worker_id, message)
         elif isinstance(message, m.WorkerReady) and message.worker_id == worker_id:
             self._ready[worker_id] = message
-            self._announced(now_s, message)
+            if self._inline is None or not self._inline.keeps(message):
+                self._announced(now_s, message)
             self._cluster.ready(worker_id, now_s)
             self._workers.open_shared(worker_id)
             log.event("worker_ready", worker=worker_id, model=message.model, max_batch=message.max_batch)
         else:
             self._core.on_protocol_error(now_s, worker_id, f"a worker does not send {type(message).__name__}")
+
+    def _executed(self, now_s: float, worker_id: str, done: m.Executed) -> None:
+        """A batch came back."""
+        self._core.on_executed(now_s, worker_id, done)
+        self._send()  # robots wait for these answers; what is counted can wait
+        worker = self._core.pool.get(worker_id)
+        if worker is not None and not worker.shadows:
+            self._metrics.batch_done(worker.model, len(done.tickets), done.inference_ms)
+            if self._post is not None:
+                self._post.hub.ran(worker, len(done.tickets), done.inference_ms)
+            self._metrics.engine(worker_id, done.counts)
 
     def _announced(self, now_s: float, ready: m.WorkerReady) -> None:
         """A worker is here, or here again: what it was given before counts no more."""
@@ -409,6 +451,8 @@ class Gateway:
             elif isinstance(action, Kill):
                 log.error("worker_killed", worker=action.worker_id, reason=action.reason)
                 self._cluster.kill(action.worker_id, action.reason)
+                if self._inline is not None:
+                    self._inline.stop(action.worker_id, InlineEnds("killed", action.reason))
             elif isinstance(action, Note):
                 self._metrics.noted(action.event)
                 if self._notes.take(1.0, self._clock.now_s()):
@@ -429,6 +473,11 @@ class Gateway:
         ]
         tickets = [c.ticket for c in calls]
         execute = m.Execute(batch.batch_id, tickets, [c.frames for c in calls], senders)
+        if self._inline is not None and self._inline.has(batch.worker_id):
+            done = self._inline.run(batch.worker_id, execute)
+            if done is not None:
+                self._executed(self._clock.now_s(), batch.worker_id, done)
+            return
         self._workers.send(batch.worker_id, codec.encode(execute), batch.buffer, batch.buffers)
 
     def _answer(self, answer: Reply) -> None:
@@ -521,6 +570,8 @@ class Gateway:
         for worker_id, why in self._cluster.poll(now_s):
             self._absences.forget(worker_id)
             self._ready.pop(worker_id, None)
+            if self._inline is not None:
+                self._inline.lost(worker_id)
             self._ended.append((worker_id, why))
             self._metrics.worker_lost(worker_id)
             log.warning("worker_lost", worker=worker_id, reason=why)

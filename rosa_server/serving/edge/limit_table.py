@@ -9,8 +9,8 @@ from rosa_contract.wire import codec, status
 from rosa_server.serving.base import log
 from rosa_server.serving.core.dispatch import core
 from rosa_server.serving.core.guard.limits import Limits, rows, shown
-from rosa_server.serving.core.rates import shares
-from rosa_server.serving.core.sessions import check, session
+from rosa_server.serving.core.rates import control
+from rosa_server.serving.core.sessions import session
 from rosa_server.serving.edge import intake, metrics, robots_socket
 from rosa_server.serving.watching import hub, pictures, post, watchers
 
@@ -64,13 +64,13 @@ def limit_rows() -> list[Row]:
         Row("entries of a list or map", f"{codec.MAX_ROBOT_ENTRIES}", "a header", "`not_msgpack`"),
         Row(
             "image",
-            f"its raw pixels, a tenth and {check.SPARE_BYTES // KB} KB",
+            f"its raw pixels, a tenth and {session.SPARE_BYTES // KB} KB",
             "a camera that the model takes",
             "`input_rejected`",
         ),
         Row(
             "CPU time of decoding its pictures",
-            f"{shares.DECODING_SHARE:g} s per second, {shares.DECODING_BURST_S:g} s at once",
+            f"{control.DECODING_SHARE:g} s per second, {control.DECODING_BURST_S:g} s at once",
             "a robot",
             "its calls run when nothing else waits",
         ),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from rosa_contract.errors import CodecError
 from rosa_contract.wire import codec
-from rosa_server.plan.peering import Beat, Forward, Forwarded, ToPeer
+from rosa_server.plan.peering import Beat, Forward, Forwarded, PeerOrder, PeerOrderTold, ToDesk, ToPeer
 from rosa_server.serving.base.peer_keys import PeerKeys
 from rosa_server.serving.base.readiness import Readiness
 from rosa_server.serving.core.forwarding.node import NodeCore
+from rosa_server.serving.core.forwarding.peer import HERE
 from rosa_server.serving.core.queueing.actions import Tell
-from rosa_server.serving.core.sessions.check import misfit, request_fields
+from rosa_server.serving.core.sessions.session import misfit, request_fields
 from rosa_server.serving.edge.peer_links import PeerLinks
+
+MAX_ORDERS = 256  # that were heard and are not taken yet
 
 
 class PeerDesk:
@@ -18,6 +23,7 @@ class PeerDesk:
 
     def __init__(self, core: NodeCore, links: PeerLinks) -> None:
         self._core, self._links = core, links
+        self._orders: deque[tuple[str, ToDesk]] = deque(maxlen=MAX_ORDERS)
 
     @property
     def keys(self) -> PeerKeys:
@@ -33,9 +39,11 @@ class PeerDesk:
         self._links.close()
 
     def step(self, now_s: float, at_once: bool = False) -> None:
-        """Tell the core which links have ended. `at_once`: the poller has found something."""
+        """Tell the core which links have ended, and which are silent. `at_once`: the poller has found something."""
         for node in self._links.look(now_s, at_once):
             self._core.peer_ended(now_s, node)
+        for node in self._links.silent():
+            self._core.peer_quiet(now_s, node)
         if at_once:
             for node, message in self._links.received(now_s):
                 self._hear(now_s, node, message)
@@ -45,7 +53,24 @@ class PeerDesk:
         if not self._links.send(tell.node, tell.message) and isinstance(tell.message, Forward):
             self._core.peer_ended(now_s, tell.node)
 
-    def _hear(self, now_s: float, node: str, message: ToPeer) -> None:
+    def reaches(self, node: str) -> bool:
+        """Whether the gateway of this node is there."""
+        return self._core.peers[node].state == HERE and self._links.reaches(node)
+
+    def heard_orders(self) -> list[tuple[str, ToDesk]]:
+        """What other gateways have said about orders since this was asked last."""
+        heard = list(self._orders)
+        self._orders.clear()
+        return heard
+
+    def say(self, node: str, message: ToDesk) -> bool:
+        """About an order of a person; false where it is lost."""
+        return self._links.send(node, message)
+
+    def _hear(self, now_s: float, node: str, message: ToPeer | ToDesk) -> None:
+        if isinstance(message, PeerOrder | PeerOrderTold):
+            self._orders.append((node, message))
+            return
         if isinstance(message, Beat) and (message.node != node or not self._links.reaches(node)):
             return  # whoever cannot be told anything is not there
         if isinstance(message, Forward) and (wrong := self._misfit(message)) is not None:

@@ -3,7 +3,9 @@
 A link carries messages one way, so that each end knows for certain with whom it speaks: who connects proves its key
 and has the other one's public key, which nobody else can answer with; who listens reads under the name of the key.
 The first message of a connection is a `PeerHello`. One of another schedule ends it, and nothing counts before it.
-A gateway is heard while the link to it holds, too: whoever cannot be told anything is as good as gone.
+A gateway is heard while the link to it holds, too: whoever cannot be told anything is as good as gone. Both ends send
+ZMTP's heartbeats, and the kernel says for how long nothing has come of a gateway (`silent`), whether this process had
+time to read it or not; a link ends much later, as a new one takes longer than a pause of a busy machine.
 
 The port is watched as that of the robots is (`doorman.py`). Messages are bounded in frames and bytes.
 """
@@ -18,11 +20,11 @@ import zmq
 from rosa_contract.errors import CodecError
 from rosa_contract.wire.packing import MAX_ARRAY_BYTES
 from rosa_server.plan.peer_codec import MAX_PEER_FRAMES, MAX_PEER_HEADER_BYTES, decode_peer, encode_peer
-from rosa_server.plan.peering import Forward, PeerHello, ToPeer
+from rosa_server.plan.peering import Forward, PeerHello, ToDesk, ToPeer
 from rosa_server.serving.base import log
 from rosa_server.serving.base.peer_keys import PeerKeys
 from rosa_server.serving.base.readiness import Readiness
-from rosa_server.serving.base.watched_link import WatchedLink, keep_beating
+from rosa_server.serving.base.watched_link import ENDS_MS, SILENT_MS, WatchedLink, keep_beating
 from rosa_server.serving.edge.doorman import Doorman
 from rosa_server.serving.edge.remote_links import worker_limits
 from rosa_server.serving.edge.robots_socket import HANDSHAKE_MS, seed_numbers
@@ -37,7 +39,7 @@ NOBLOCK, POLLOUT = int(zmq.NOBLOCK), int(zmq.POLLOUT)
 OTHER_SCHEDULE = "other_schedule"
 HELD_BYTES = 64 << 20  # of a connection whose hello is not read yet: calls may follow it at once
 
-Heard = tuple[str, ToPeer]  # the node, and what its gateway says
+Heard = tuple[str, ToPeer | ToDesk]  # the node, and what its gateway says
 
 
 @dataclass
@@ -75,6 +77,7 @@ class PeerLinks:
         self._greeted: dict[
             str, bytes
         ] = {}  # node -> the connection over which its gateway has said hello last
+        self._silent: tuple[str, ...] = ()
         self._next_look_s = 0.0
         self._seldom = log.Seldom()
 
@@ -83,7 +86,7 @@ class PeerLinks:
         seed_numbers()
         router = self._router = self._context.socket(zmq.ROUTER)
         self.keys.protect(router)
-        keep_beating(router)
+        keep_beating(router, ENDS_MS)
         router.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
         router.setsockopt(zmq.MAXMSGSIZE, self._max_bytes)
         router.setsockopt(zmq.RCVHWM, UNREAD)
@@ -104,7 +107,7 @@ class PeerLinks:
 
     def _line_to(self, node: str, endpoint: str) -> _Line:
         socket = self._context.socket(zmq.DEALER)
-        watched = WatchedLink(socket, self.keys.towards(node))
+        watched = WatchedLink(socket, self.keys.towards(node), ENDS_MS)
         socket.setsockopt(zmq.IMMEDIATE, 1)  # queue nothing for a gateway that is not there
         socket.setsockopt(zmq.SNDHWM, UNSENT)
         socket.setsockopt(zmq.SNDBUF, SEND_BUFFER_BYTES)
@@ -139,6 +142,8 @@ class PeerLinks:
         self._next_look_s = now_s + LOOK_EVERY_S
         self._doorman.take_events(now_s)
         self._doorman.step(now_s)
+        quiet_ms = {node: self._doorman.quiet_ms(connection) for node, connection in self._greeted.items()}
+        self._silent = tuple(node for node, ms in quiet_ms.items() if ms >= SILENT_MS)
         ended = []
         for node, line in self._lines.items():
             came_up, down = line.watched.came_up(), line.watched.down_s() > 0
@@ -156,6 +161,10 @@ class PeerLinks:
         """Whether the link to this gateway holds."""
         return self._lines[node].up
 
+    def silent(self) -> tuple[str, ...]:
+        """The nodes whose connection holds and of which nothing had come for a while at the last look."""
+        return self._silent
+
     def _gone(self, now_s: float, connection: bytes) -> None:
         for node, own in list(self._greeted.items()):
             if own == connection:
@@ -163,12 +172,12 @@ class PeerLinks:
 
     # -- what is said --------------------------------------------------------------------------------------------------
 
-    def send(self, node: str, message: ToPeer) -> bool:
+    def send(self, node: str, message: ToPeer | ToDesk) -> bool:
         """Without waiting. False where the link has ended, or the other gateway does not read."""
         line = self._lines[node]
         return line.up and self._put(line, message)
 
-    def _put(self, line: _Line, message: PeerHello | ToPeer) -> bool:
+    def _put(self, line: _Line, message: PeerHello | ToPeer | ToDesk) -> bool:
         # Pictures stay where they are; an answer may lie in memory that its worker uses again.
         try:
             line.socket.send_multipart(encode_peer(message), NOBLOCK, copy=not isinstance(message, Forward))

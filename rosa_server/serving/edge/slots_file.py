@@ -1,15 +1,16 @@
 """The slots that one gateway of several has given out, on its disk before any robot hears of it.
 
 One file per node and port, and one owner: its gateway. Without it a gateway that was started again could give a robot's
-slot to another one. So it is written to the disk itself, which takes some milliseconds per robot that comes or goes,
-and one that cannot be read keeps the gateway from starting. That of another schedule counts for nothing: the proofs of
-its slots do not, either.
+slot to another one. So it is written to the disk itself, in a thread, as that takes some milliseconds: what changes
+meanwhile is written together. A file that cannot be read keeps the gateway from starting. That of another schedule
+counts for nothing: the proofs of its slots do not, either.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ from rosa_server.serving.core.sessions.homes import Grant
 
 VERSION = 1
 MAX_FILE_BYTES = 16 << 20
+CLOSES_S = 5.0
 
 
 class SlotsFileError(CausedError):
@@ -46,6 +48,10 @@ class SlotsFile:
     def __init__(self, folder: Path, name: str, schedule: str) -> None:
         self._path, self._schedule = folder / f"{name}.slots", schedule
         self._failed = False
+        self._changed = threading.Condition()
+        self._wanted: dict[str, Grant] | None = None  # what is to be written next
+        self._number = self._tried = self._done = 0  # of writings: the last one asked for, tried, on the disk
+        self._thread: threading.Thread | None = None
 
     def load(self) -> dict[str, Grant]:
         """What was kept last; nothing where there is no file, or one of another schedule. Raises `SlotsFileError`."""
@@ -66,7 +72,43 @@ class SlotsFile:
             words = f"{self._path}: {error}; remove it once no robot works with the slots of this node"
             raise SlotsFileError("unreadable", words) from None
 
-    def keep(self, grants: Mapping[str, Grant]) -> bool:
+    def keep(self, grants: Mapping[str, Grant]) -> int:
+        """Begin to write these down. Returns the number of this writing."""
+        with self._changed:
+            self._number += 1
+            self._wanted = dict(grants)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._write_all, name="slots", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+            return self._number
+
+    def kept(self, number: int) -> bool | None:
+        """Whether this is on the disk, or something later; false where that failed; None: it is under way."""
+        with self._changed:
+            if number <= self._done:
+                return True
+            return False if number <= self._tried else None
+
+    def close(self) -> None:
+        """What was asked for is written, if that takes no longer than `CLOSES_S`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._tried == self._number, CLOSES_S)
+
+    def _write_all(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._wanted is not None)
+                grants, number = self._wanted, self._number
+                self._wanted = None
+            assert grants is not None
+            done = self.write(grants)
+            with self._changed:
+                self._tried = number
+                self._done = number if done else self._done
+                self._changed.notify_all()
+
+    def write(self, grants: Mapping[str, Grant]) -> bool:
         """Returns when all is on the disk; false where that failed, which is logged once."""
         beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         data = {"v": VERSION, "schedule": self._schedule, "grants": grants}

@@ -27,7 +27,7 @@ class Rollout(Operation):
         self._terms = terms_of(order)
         self._weights = self._terms.weights
         if not Path(self._weights).is_absolute() or not Path(self._weights).exists():
-            words = f"{self._weights}: expected the absolute path of a file or folder"
+            words = f"{self._weights}: expected the path of a file or folder that is there"
             raise OperationError("no_weights", words)
         away = set(names) & site.state.drained
         if away:

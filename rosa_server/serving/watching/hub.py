@@ -249,6 +249,7 @@ class Hub:
             "answers": dict(self.statuses),
             "refused": dict(self.refused),
             "dropped": self.dropped,
+            "epoch": core.router.placement.epoch,
             "servers": self._servers(now_s, core),
             "at_work": self.at_work(now_s),
         }
@@ -265,6 +266,7 @@ class Hub:
                     "model": replica.model,
                     "queue": replica.queue,
                     "standby": replica.standby,
+                    "epoch": core.epoch_of(replica.id),
                     "workers": warm.get(replica.id, 0),
                     "wanted": replica.workers,
                     "streams": core.sessions.callers(replica.id),

@@ -77,9 +77,11 @@ class TwoNodes:
 class Asks:
     """A robot that asks one call after the other of each component over the link that robots have."""
 
-    def __init__(self, name: str, task: str, gateways: str, components: Sequence[str]) -> None:
+    def __init__(
+        self, name: str, task: str, gateways: str, components: Sequence[str], keys: str = ""
+    ) -> None:
         self.name = name
-        self.link = GatewayLink(gateways, m.Hello(name, task, {}, {}))
+        self.link = GatewayLink(gateways, m.Hello(name, task, {}, {}), keys)
         self.answered: list[tuple[str, str, int]] = []  # (endpoint, component, request id), each with ok
         self._left: set[int] = set()  # requests whose gateway was left: they may be answered, once, or not
         self._at = self.link.endpoint

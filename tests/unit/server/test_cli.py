@@ -77,6 +77,7 @@ def test_serve_names_the_entry_that_a_model_lacks(capsys: pytest.CaptureFixture[
     )
 
 
+@pytest.mark.slow
 def test_the_server_needs_no_ros(tmp_path: Path) -> None:
     """With rclpy and every rosidl package blocked, everything that `rosa serve` imports still imports."""
     blocker = (
@@ -110,7 +111,7 @@ def test_a_command_of_another_package_that_is_broken_is_named_and_left_out(
     assert main(["operator", "list"]) == 2
     said = capsys.readouterr().err
     assert "rosa operator: not available here: No module named" in said
-    assert "pip install 'rosa-serving' brings what it needs" in said and "Traceback" not in said
+    assert "--find-links .cache/wheels 'rosa-serving'" in said and "Traceback" not in said
 
 
 def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,3 +135,14 @@ def test_a_stop_does_not_wait_for_the_libraries_of_other_commands() -> None:
         [sys.executable, "-c", program], cwd=ROOT, env=environment, timeout=60, capture_output=True, text=True
     )
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+def test_a_package_that_is_on_an_index_is_named_as_pip_calls_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def lacks(_: object) -> int:
+        raise ModuleNotFoundError("No module named 'yaml'", name="yaml")
+
+    monkeypatch.setattr("rosa_server.commands.check.main", lacks)
+    assert main(["check", str(FACTORY)]) == 2
+    assert "`pip install PyYAML` brings it" in capsys.readouterr().err

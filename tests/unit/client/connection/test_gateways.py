@@ -12,6 +12,7 @@ from rosa_client.connection.gateways import WELCOMES_WITHIN_S, KnownGateways
 from rosa_client.connection.link import GatewayLink
 from rosa_client.connection.session_token import SessionToken
 from rosa_contract.endpoint import gateways_of, gateways_problem
+from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from tests.unit.client.connection.test_link import HELLO, PATIENCE_S, Gateway, settle, until
 
@@ -195,6 +196,45 @@ def test_a_robot_that_was_told_one_gateway_goes_to_another_one_of_its_schedule_w
         assert link.endpoint == second.endpoint
         kept = SessionToken(folder, second.endpoint, "panda0")
         assert kept.load() == "ofitsslot", "for a process that is started anew, wherever it begins"
+    finally:
+        link.close()
+
+
+def test_a_robot_for_which_there_is_no_room_goes_to_the_gateway_that_it_is_told_of(
+    pair: tuple[Gateway, Gateway], tmp_path: Path
+) -> None:
+    first, second = pair
+    kept = SessionToken(tmp_path, second.endpoint, "panda0")
+    kept.keep("ofthesecond")
+    link = GatewayLink(first.endpoint, HELLO, token=SessionToken(tmp_path, first.endpoint, "panda0"))
+    try:
+        hello_to(link, first)
+        full = m.Refused("admission_off", "all slots are taken", (first.endpoint, second.endpoint))
+        first.say(full)
+        assert hello_to(link, second).token == "ofthesecond", (
+            "a gateway that refuses has no other token for it"
+        )
+        second.say(m.Welcome({}, token="ofthesecond"))
+        settle(link, True)
+        assert kept.load() == "ofthesecond"
+    finally:
+        link.close()
+
+
+def test_without_keys_a_robot_keeps_its_slot_at_the_gateways_that_it_was_told_of() -> None:
+    here, there = "tcp://192.0.2.1:5570", "tcp://192.0.2.2:5570"  # documentation addresses: nobody answers
+    link = GatewayLink(f"{here},{there}", HELLO)
+    try:
+        now_s = time.monotonic()
+        link.heard(now_s)
+        link._read(
+            [bytes(one) for one in codec.encode(m.Welcome({}, token="ofitsslot", gateways=(here, there)))]
+        )
+        link.poll(0.0, now_s)
+        assert link.ready
+        link.lost("silent", "nothing heard")
+        link.poll(0.0, now_s)
+        assert (link.endpoint, link.hello.token) == (there, "ofitsslot")
     finally:
         link.close()
 

@@ -13,13 +13,25 @@ from rosa_contract.wire import codec
 from rosa_contract.wire.messages import WorkerReady
 from rosa_contract.wire.packing import SUM, pack
 from rosa_server.plan.peer_codec import MAX_PEER_FRAMES, MAX_PEER_HEADER_BYTES, decode_peer, encode_peer
-from rosa_server.plan.peering import Beat, Forward, ForwardCancel, Forwarded, PeerHello, ToPeer
+from rosa_server.plan.peering import (
+    Beat,
+    Forward,
+    ForwardCancel,
+    Forwarded,
+    PeerHello,
+    PeerOrder,
+    PeerOrderTold,
+    ToDesk,
+    ToPeer,
+)
 from tests.unit.server.serving.core.stage import request
 
 READY = WorkerReady("gpu1/0.1", "policy", 4, {"front": (8, 8)}, {"joint_position": 7}, epoch=1)
 FRAMES = tuple(bytes(frame) for frame in codec.encode(request(7, "system1", 300.0)))
-FORWARD = Forward(3, "a1", 1, 12, 7, "r1", "system1", "pick", "gpu1", 250.5, 1.25, True, "a/a1/12:5", FRAMES)
-MESSAGES: tuple[PeerHello | ToPeer, ...] = (
+FORWARD = Forward(
+    3, "a1", 1, 12, 7, "r1", "system1", "pick", "gpu1", 250.5, 1.25, True, "a/a1/12:5", FRAMES, "b1"
+)
+MESSAGES: tuple[PeerHello | ToPeer | ToDesk, ...] = (
     PeerHello("a", "a1", "f" * 64),
     Beat("a", "a1", 1, 5, 4, 12.5, [READY], {"pick/0": (2, "r1"), "pick/1": (1, "")}, {"pick/2": (1, "r2")}),
     Beat("a", "a1", 0, 1, 0),
@@ -28,10 +40,13 @@ MESSAGES: tuple[PeerHello | ToPeer, ...] = (
     Forwarded(3, "a1", 1, 12, 7, "", "model_error", "it raised", 20.5, 4),
     Forwarded(3, "a1", 2, 12, 7, "old_epoch"),
     ForwardCancel("a1", [1, 2, 3]),
+    PeerOrder(4, "rollout", "policy", "/weights/new", "jan"),
+    PeerOrderTold(4, False, "", "policy/0.2 starts"),
+    PeerOrderTold(4, True, "worse", "the old weights serve on"),
 )
 
 
-def changed(message: PeerHello | ToPeer, **values: Any) -> list[bytes]:
+def changed(message: PeerHello | ToPeer | ToDesk, **values: Any) -> list[bytes]:
     """The frames of a message with other values in its header, which None takes out."""
     frames = encode_peer(message)
     header = {**msgpack.unpackb(frames[0]), **values}
@@ -40,7 +55,7 @@ def changed(message: PeerHello | ToPeer, **values: Any) -> list[bytes]:
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda one: type(one).__name__)
-def test_each_message_arrives_as_it_was_said(message: PeerHello | ToPeer) -> None:
+def test_each_message_arrives_as_it_was_said(message: PeerHello | ToPeer | ToDesk) -> None:
     arrived: Any = decode_peer(encode_peer(message))
     assert type(arrived) is type(message)
     if isinstance(message, Forward):
@@ -77,7 +92,9 @@ def test_each_message_arrives_as_it_was_said(message: PeerHello | ToPeer) -> Non
         (MESSAGES[7], {"type": ["beat"]}),
     ],
 )
-def test_a_value_out_of_its_bounds_is_refused(message: PeerHello | ToPeer, values: dict[str, Any]) -> None:
+def test_a_value_out_of_its_bounds_is_refused(
+    message: PeerHello | ToPeer | ToDesk, values: dict[str, Any]
+) -> None:
     with pytest.raises(CodecError):
         decode_peer(changed(message, **values))
 

@@ -31,3 +31,35 @@ def test_more_models_than_servers_need_a_schedule_in_which_they_take_turns() -> 
 
 def test_a_server_for_each_model_needs_none() -> None:
     check_served(parse_factory(TWO_MODELS.replace("num_servers: 1", "num_servers: 2")), "lab.yaml")
+
+
+INLINE = """
+server_cluster: {num_servers: 1}
+robot_fleet: [{task: pick, num_robots: 1}]
+models: {policy: {inline: true, MODEL}}
+pick:
+  pipeline: {action_period_ms: 200}
+  components: {system1: {model: policy, slo_ms: 200}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [
+        ("backend: emulated", "models.policy.inline"),
+        ('backend: "null", workers: 2', "models.policy.inline"),
+        ('backend: "null", cloud: {workers: 1}', "models.policy.inline"),
+        ("backend: replay, options: {recording: /}", "models.policy.inline"),
+        ('backend: "null", options: {max_batch: 1, imags: {}}', "models.policy.options.imags"),
+    ],
+)
+def test_a_model_runs_in_the_gateways_thread_only_where_its_backend_declares_that_it_may(
+    model: str, path: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_served(parse_factory(INLINE.replace("MODEL", model)), "lab.yaml")
+    assert path in [problem.path for problem in caught.value.problems]
+
+
+def test_one_that_declares_it_may() -> None:
+    check_served(parse_factory(INLINE.replace("MODEL", 'backend: "null"')), "lab.yaml")

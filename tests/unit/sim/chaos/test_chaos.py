@@ -17,7 +17,7 @@ from rosa_client.runtime.commands import MoveTo
 from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.runtime import RobotRuntime
 from rosa_server.serving.core.dispatch.dispatcher import Dispatcher
-from rosa_server.serving.core.queueing.queue import RequestQueue
+from rosa_server.serving.core.dispatch.lane import RequestQueue
 from rosa_server.serving.core.workers import worker_state
 from rosa_sim.chaos import night
 from rosa_sim.chaos.__main__ import main
@@ -25,6 +25,7 @@ from rosa_sim.chaos.night import version
 from rosa_sim.chaos.plan import KINDS, Fault, Plan, plan_of
 from rosa_sim.chaos.run import Verdict, run, shrink
 from rosa_sim.chaos.server_watch import ServerWatch
+from tests.examples import examples
 
 Patch = pytest.MonkeyPatch
 SLOW = Fault(2.0, "worker_slow", 4.0, 30.0)
@@ -36,7 +37,9 @@ def plan(*faults: Fault, **fields: Any) -> Plan:
     return replace(Plan(1, "p4", 4, 8.0, faults, control_period_s=0.01), **fields)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.slow
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", range(examples(3, 12)))
 def test_every_promise_holds_whatever_goes_wrong(seed: int) -> None:
     verdict = run(plan_of(seed, seconds=15.0, robots=4))
     assert not verdict.rule, f"{verdict.words}\n{verdict.plan}"
@@ -59,6 +62,7 @@ def quiet() -> Verdict:
     return run(plan(standby=1))
 
 
+@pytest.mark.slow
 def test_the_same_plan_does_the_same_again() -> None:
     first, second = run(plan_of(3, 10.0, 4)), run(plan_of(3, 10.0, 4))
     assert (first.events, first.counts, first.robot_hours) == (

@@ -16,7 +16,6 @@ from rosa_contract.keyfile import KeyFileError, read_keys
 from rosa_contract.wire import codec
 from rosa_server.plan.peer_codec import encode_peer
 from rosa_server.plan.peering import Beat, Forward, ForwardCancel, Forwarded, PeerHello, ToPeer
-from rosa_server.serving.base import watched_link
 from rosa_server.serving.base.peer_keys import PEER_DOMAIN, PeerKeys
 from rosa_server.serving.base.readiness import Readiness
 from rosa_server.serving.base.watched_link import WatchedLink
@@ -136,7 +135,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
     monkeypatch.setattr(peer_links.log, "warning", seen)
     # A busy machine loses no message of these tests with a link that it was too slow for.
-    monkeypatch.setattr(watched_link, "SILENT_MS", int(PATIENCE_S * 1000))
+    monkeypatch.setattr(peer_links, "ENDS_MS", int(PATIENCE_S * 1000))
     made = World(tmp_path / "keys", refusals)
     yield made
     made.close()

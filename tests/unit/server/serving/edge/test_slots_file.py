@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from rosa_server.serving.core.sessions.homes import Grant
 from rosa_server.serving.edge.slots_file import SlotsFile, SlotsFileError
 
+PATIENCE_S = 60.0
 GRANTS: dict[str, Grant] = {"pick/0": (3, "r1"), "pick/1": (1, "")}
 
 
@@ -16,8 +20,8 @@ def test_what_was_kept_is_there_after_a_start_and_only_its_owner_can_read_it(tmp
     folder = tmp_path / "state"
     file = SlotsFile(folder, "a-5570", "one")
     assert file.load() == {}
-    assert file.keep(GRANTS)
-    assert file.keep({**GRANTS, "pick/1": (2, "r2")})
+    assert file.write(GRANTS)
+    assert file.write({**GRANTS, "pick/1": (2, "r2")})
     assert SlotsFile(folder, "a-5570", "one").load() == {"pick/0": (3, "r1"), "pick/1": (2, "r2")}
     assert [path.name for path in folder.iterdir()] == ["a-5570.slots"]
     assert (folder / "a-5570.slots").stat().st_mode & 0o777 == 0o600
@@ -25,7 +29,7 @@ def test_what_was_kept_is_there_after_a_start_and_only_its_owner_can_read_it(tmp
 
 
 def test_slots_of_another_schedule_and_of_another_node_count_for_nothing(tmp_path: Path) -> None:
-    SlotsFile(tmp_path, "a-5570", "one").keep(GRANTS)
+    SlotsFile(tmp_path, "a-5570", "one").write(GRANTS)
     assert SlotsFile(tmp_path, "a-5570", "two").load() == {}
     assert SlotsFile(tmp_path, "b-5570", "one").load() == {}
 
@@ -56,7 +60,7 @@ def test_a_file_that_is_none_keeps_the_gateway_from_starting(tmp_path: Path, tex
 
 
 def test_a_file_that_others_can_write_is_not_used(tmp_path: Path) -> None:
-    SlotsFile(tmp_path, "a-5570", "one").keep(GRANTS)
+    SlotsFile(tmp_path, "a-5570", "one").write(GRANTS)
     (tmp_path / "a-5570.slots").chmod(0o620)
     with pytest.raises(SlotsFileError) as error:
         SlotsFile(tmp_path, "a-5570", "one").load()
@@ -65,10 +69,53 @@ def test_a_file_that_others_can_write_is_not_used(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     file = SlotsFile(tmp_path / "state", "a-5570", "one")
-    assert not file.keep(GRANTS), "there is no folder yet"
+    assert not file.write(GRANTS), "there is no folder yet"
     file.load()
-    assert file.keep(GRANTS)
+    assert file.write(GRANTS)
     (tmp_path / "file").touch()
     with pytest.raises(SlotsFileError) as error:
         SlotsFile(tmp_path / "file" / "below", "a-5570", "one").load()
     assert error.value.cause == "cannot_write"
+
+
+def until(condition: Callable[[], object]) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end_s
+        time.sleep(0.002)
+
+
+def test_it_is_written_beside_what_goes_on_and_what_changes_meanwhile_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = SlotsFile(tmp_path, "a-5570", "one")
+    file.load()
+    written: list[Mapping[str, Grant]] = []
+    goes_on = threading.Event()
+    usual = file.write
+
+    def write(grants: Mapping[str, Grant]) -> bool:
+        assert goes_on.wait(PATIENCE_S)
+        written.append(grants)
+        return usual(grants)
+
+    monkeypatch.setattr(file, "write", write)
+    first = file.keep({"pick/0": (1, "r0")})
+    assert file.kept(first) is None
+    later = [file.keep({"pick/0": (1, "r0"), "pick/1": (number, "r1")}) for number in range(1, 50)]
+    assert file.kept(later[-1]) is None
+    goes_on.set()
+    until(lambda: file.kept(later[-1]))
+    assert file.kept(first) and len(written) <= 2
+    assert SlotsFile(tmp_path, "a-5570", "one").load() == {"pick/0": (1, "r0"), "pick/1": (49, "r1")}
+
+
+def test_what_could_not_be_written_is_told_and_a_later_one_that_was_counts_for_it(tmp_path: Path) -> None:
+    file = SlotsFile(tmp_path / "state", "a-5570", "one")
+    first = file.keep(GRANTS)
+    until(lambda: file.kept(first) is False)
+    file.load()
+    second = file.keep(GRANTS)
+    file.close()
+    assert file.kept(second) is True and file.kept(first) is True
+    assert SlotsFile(tmp_path / "state", "a-5570", "one").load() == GRANTS

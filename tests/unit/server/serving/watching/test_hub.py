@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from rosa_contract.config.factory import parse_factory
 from rosa_contract.wire.packing import unpack
 from rosa_contract.wire.status import OpenAlert
+from rosa_server.plan.admission import NoAdmission
 from rosa_server.serving.watching.hub import (
     ABOUT,
     EVENTS,
@@ -104,6 +106,23 @@ def test_servers_are_told_with_what_waits_and_what_they_have_done() -> None:
     assert policy["filled"] == done and policy["room"] == 4
     assert (policy["workers"], policy["wanted"], policy["standby"]) == (1, 1, False)
     assert watched.last(STATE)["actions"] == done
+
+
+def test_each_server_is_told_with_the_schedule_since_which_it_is_as_it_is() -> None:
+    watched = Watched()
+    before = watched.stage.core.router.placement
+    watched.stage.core.adopt(
+        watched.stage.now_s,
+        replace(before, replicas={**before.replicas, "new": replace(before.replicas["policy"], id="new")}),
+        NoAdmission(),
+    )
+    watched.run(0.6)
+    told = watched.last(STATE)
+    assert told["epoch"] == before.epoch + 1
+    assert {one["id"]: one["epoch"] for one in told["servers"]} == {
+        **dict.fromkeys(before.replicas, before.epoch),
+        "new": before.epoch + 1,
+    }
 
 
 def test_margins_are_those_of_the_worst_call_since_the_last_time() -> None:
