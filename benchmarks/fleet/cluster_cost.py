@@ -24,11 +24,11 @@ from benchmarks.conclude import ON_ONE_CORE, print_aims, write
 from benchmarks.fleet.hop import hops
 from benchmarks.fleet.scale import Timed
 from benchmarks.provenance import code, measured_at
+from rosa_server.scheduler.choosing.choice import choose
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.running.choice import choose
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.running.migration import plan_migration
 from rosa_sim.fleet.gateways import Gateways, factories_of

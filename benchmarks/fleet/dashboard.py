@@ -67,6 +67,7 @@ def told_of(robots: int, at_s: float, actions: int) -> dict[bytes, list[dict[str
         "model": "policy",
         "queue": "policy",
         "standby": False,
+        "epoch": 1,
         "workers": 8,
         "wanted": 8,
         "streams": robots,
@@ -89,6 +90,7 @@ def told_of(robots: int, at_s: float, actions: int) -> dict[bytes, list[dict[str
         "answers": {"ok": actions},
         "refused": {},
         "dropped": 0,
+        "epoch": 1,
         "servers": [{**server, "id": f"policy/{number}"} for number in range(8)],
     }
     each = [

@@ -1,11 +1,13 @@
 """Factories that nobody tuned anything for: do plans come true, and does the fleet hold under five disturbances?
 
-    python -m benchmarks.fleet.random_factories [--factories 200] [--seconds 20] [--resume [--renew]]
+    python -m benchmarks.fleet.random_factories [--factories 200] [--first 0] [--seconds 20] [--resume [--renew]]
+    python -m benchmarks.fleet.random_factories --seeds 34,122 [--resume [--renew]]
 
 Each factory is drawn by its number (rosa_sim/fleet/random_factory.py), planned, and executed from both starts and under
 five disturbances, beside the paper's system and two baselines (rosa_sim/fleet/random_bench.py). Writes
 benchmarks/results/random_factories.json after each factory; `--resume` keeps those that are there, and `--renew` then
-does those again that an older version has planned or executed.
+does those again that an older version has planned or executed. `--first`: the number of the first one. `--seeds`: these
+factories alone; all others stay in the file as they are.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--factories", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="number of the first factory")
+    parser.add_argument("--seeds", type=numbers, help="these factories alone, separated by commas")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="measured in each run")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument(
@@ -38,17 +42,30 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     logging.getLogger("rosa.link").setLevel(logging.ERROR)
-    rows: list[Row] = json.loads(RESULT.read_text())["rows"] if arguments.resume and RESULT.exists() else []
-    known = {row["seed"] for row in rows}
-    todo = [seed for seed in range(arguments.factories) if seed not in known]
-    todo += older(rows) if arguments.renew else []
-    for seed in todo:
+    kept = (arguments.resume or arguments.seeds) and RESULT.exists()
+    rows: list[Row] = json.loads(RESULT.read_text())["rows"] if kept else []
+    all_of_them = range(arguments.first, arguments.first + arguments.factories)
+    for seed in to_do(rows, arguments.seeds or all_of_them, arguments.resume, arguments.renew):
         row = judged(seed, arguments.seconds).plain()
         rows = sorted([*(each for each in rows if each["seed"] != seed), row], key=lambda each: each["seed"])
         print(json.dumps(row), flush=True)
-        save(rows, arguments.factories, arguments.seconds)
+        save(rows, all_of_them, arguments.seconds)
     print_aims(aims_of(rows))
     return 0
+
+
+def numbers(words: str) -> list[int]:
+    """`34,122` as seeds. Raises `ValueError`."""
+    return [int(word) for word in words.split(",")]
+
+
+def to_do(rows: Sequence[Row], asked: Sequence[int], resume: bool, renew: bool) -> list[int]:
+    """Which of the seeds that are asked for are planned and executed: those that are missing first."""
+    if not resume:
+        return list(asked)
+    known = {row["seed"] for row in rows}
+    again = older(rows) if renew else []
+    return [seed for seed in asked if seed not in known] + [seed for seed in again if seed in asked]
 
 
 def older(rows: Sequence[Row]) -> list[int]:
@@ -56,7 +73,7 @@ def older(rows: Sequence[Row]) -> list[int]:
     return [row["seed"] for row in rows if row.get("version", 1) < VERSION]
 
 
-def save(rows: Sequence[Row], factories: int, seconds: float) -> None:
+def save(rows: Sequence[Row], asked: range, seconds: float) -> None:
     """The result file, which says what is missing in it and what is old."""
     notes = [
         "One seed; service times vary by 3 %, 0.2 ms of network each way, 10 s left out. Where a component seems to be"
@@ -66,15 +83,30 @@ def save(rows: Sequence[Row], factories: int, seconds: float) -> None:
         "Where a disturbance takes the fleet below the schedule's own rates, robots that keep to these are"
         " executed under the same (`at_own_rates`): a longer way alone makes every round longer.",
     ]
-    if len(rows) < factories:
-        notes.append(f"Interrupted: {len(rows)} of {factories} factories; --resume goes on.")
+    there = sum(row["seed"] in asked for row in rows)
+    if there < len(asked):
+        notes.append(
+            f"Interrupted: {there} of {len(asked)} factories from {asked.start} on; --resume goes on."
+        )
     if old := older(rows):
         notes.append(
-            f"{len(old)} of {len(rows)} were planned and executed before the gateway asked no more robots than a batch"
-            f" runs, and before plans for calls that come evenly; --resume --renew does them again: seeds {old}."
+            f"{len(old)} of {len(rows)} are of an older version (`version`: 2 asks no more robots than a batch runs and"
+            " plans for calls that come evenly, 3 plays schedules that hold only as robots are let call on slower"
+            f" networks, too); --resume --renew does them again: seeds {old}."
         )
-    options = f"--factories {factories} --seconds {seconds:g}"
+    notes += present_alone(rows)
+    first = f"--first {asked.start} " if asked.start else ""
+    options = f"{first}--factories {len(asked)} --seconds {seconds:g}"
     write(RESULT, list(rows), aims_of(rows), notes, options, how=ON_ONE_CORE)
+
+
+def present_alone(rows: Sequence[Row]) -> list[str]:
+    """A note on what the factories of the present version reach, where others are older."""
+    present = [row for row in rows if row.get("version", 1) >= VERSION]
+    if not present or len(present) == len(rows):
+        return []
+    reached = "; ".join(f"{aim['aim']}: {aim['value']}" for aim in aims_of(present))
+    return [f"Version {VERSION} alone, {len(present)} factories: {reached}."]
 
 
 def aims_of(rows: Sequence[Row]) -> list[Row]:

@@ -22,10 +22,10 @@ from typing import Any
 
 from benchmarks import RESULTS
 from rosa_client.runtime.commands import Send
+from rosa_server.scheduler.choosing.choice import choose
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.running.choice import choose
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.serving.core.queueing.actions import Dispatch, Reply
 from rosa_sim.fleet.gateways import Gateways, factories_of

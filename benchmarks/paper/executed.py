@@ -10,7 +10,7 @@ from benchmarks.paper.partitions import STATIC, static_schedule
 from benchmarks.paper.published import LIBRARY, Row
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.tasks import SYSTEM1
-from rosa_server.scheduler.running.limit import limit_hz
+from rosa_server.scheduler.choosing.limit import limit_hz
 from rosa_sim.fleet.compare import SIMULATED, row_of
 from rosa_sim.fleet.execute import execute, joinings
 from rosa_sim.fleet.measure import Meter

@@ -23,12 +23,12 @@ from benchmarks.conclude import ON_ONE_CORE, print_aims, write
 from benchmarks.paper.partitions import placed, servers_for
 from benchmarks.paper.published import LIBRARY, Row
 from rosa_contract.config.factory import Factory
+from rosa_server.scheduler.choosing.choice import choose
 from rosa_server.scheduler.placement.servers import kinds_of
 from rosa_server.scheduler.placement.to_schedule import build_schedule
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.running.choice import choose
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.simulator.network import Network
 from rosa_sim.fleet.baselines import WEIGHTS, partition_counts

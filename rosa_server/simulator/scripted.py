@@ -2,7 +2,8 @@
 
 About rates, phases and permits a scripted robot does what production's core does (`rosa_client/runtime/steps.py`). A
 call that missed its deadline is made again, except that a robot without a new plan goes on with its last one where the
-task says so. The next observation comes when the action has ended, also where a task infers meanwhile.
+task says so. Who misses a verdict stands until one comes in time, which is asked for at once: so verdicts that are late
+make more calls. The next observation comes when the action has ended, also where a task infers meanwhile.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from random import Random
 from typing import Any
 
 from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1, SYSTEM2, Task
-from rosa_contract.fallbacks import FallbackAction
+from rosa_contract.fallbacks import FallbackAction, fallback
 from rosa_contract.permits import (
     ASK_PERMIT_EVERY_S,
     MAX_WAIT_FOR_PERMIT_S,
@@ -100,6 +101,13 @@ class ScriptedRobot(Seat):
         self._keeps_plan = (
             self._plans is not None and task.components[SYSTEM2].fallback == FallbackAction.USE_LAST_PLAN.key
         )
+        actions = {component: fallback(part.fallback) for component, part in task.components.items()}
+        self._stops = {
+            component for component, what in actions.items() if what > FallbackAction.USE_LAST_PLAN
+        }
+        self._forgets = {name for name, what in actions.items() if what >= FallbackAction.STOP_AND_REPLAN}
+        self._held: set[str] = set()  # verdicts that it stands for
+        self._has_to_plan = False
         self._wanted: _Component | None = None
         self._acts_until_s = inf
         self._rounds = 0  # since the last plan
@@ -141,12 +149,18 @@ class ScriptedRobot(Seat):
             longer = 1 + self._variation * self._random.gauss(0.0, 1.0) if self._variation else 1.0
             self._wanted, self._acts_until_s = None, now_s + self._action_s * max(0.0, longer)
         elif part is self._plans:
-            self._rounds, self._wanted = 0, self._acts
+            self._rounds, self._wanted, self._has_to_plan = 0, self._acts, False
+        elif part.name in self._held:
+            self._held.discard(part.name)
+            if not self._held:
+                self._wanted = self._next()
 
     def _next(self) -> _Component:
         """Before the first action, and whenever the ratio says so, it plans."""
-        if self._plans is not None and (not self._plans.sent or self._rounds * self._ratio >= 1 - 1e-9):
-            return self._plans
+        if self._plans is not None:
+            due = self._has_to_plan or self._rounds * self._ratio >= 1 - 1e-9
+            if due or not self._plans.sent:
+                return self._plans
         return self._acts
 
     # -- what it does --------------------------------------------------------------------------------------------------
@@ -166,7 +180,7 @@ class ScriptedRobot(Seat):
             due_s = min(due_s, self._acts_until_s)
         elif wanted.deadline_s < now_s:
             self._missed(now_s, wanted)
-            if wanted is self._plans and self._keeps_plan:
+            if wanted is self._plans and self._keeps_plan and not self._has_to_plan:
                 self._rounds = 0
                 wanted = self._wanted = self._acts
         if wanted is not None:
@@ -189,6 +203,18 @@ class ScriptedRobot(Seat):
     def _missed(self, now_s: float, part: _Component) -> None:
         self._tally.ended(now_s, part.name, now_s - part.sent_s, True)
         part.end()
+        if part.period_s and part.name in self._stops:
+            self._stands(now_s, part)
+
+    def _stands(self, now_s: float, verdict: _Component) -> None:
+        """What it did and waited for is dropped; the verdict is asked for at once."""
+        self._held.add(verdict.name)
+        verdict.due_s = now_s
+        self._wanted, self._acts_until_s = None, inf
+        self._acts.end()
+        if self._plans is not None:
+            self._plans.end()
+            self._has_to_plan |= verdict.name in self._forgets
 
     def _call_in_turn(self, now_s: float, part: _Component, out: list[Any]) -> float:
         """Call it with a permit or at the rate that the server allows. Returns when to try again."""

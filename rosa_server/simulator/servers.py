@@ -21,7 +21,7 @@ from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.queueing import actions
 from rosa_server.serving.core.queueing.actions import Dispatch, Kill, Note, Reply, Say, Tell
 from rosa_server.simulator.workers import Gpu, SimulatedWorker, answer_of, cancelled, executed
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import BatchProfile
 
 CHUNK = Output({"actions": np.zeros((1, 2), np.float32)})  # (horizon, joint and gripper)
 LARGEST_BATCH = 64
@@ -202,7 +202,7 @@ class SimulatedServers(ABC):
             f"{place}.{life}", replica.model, replica.id, gpu, service, self._serving.variation, rng
         )
         worker.mixed = {component: BatchProfile(times) for component, times in replica.mixed_ms.items()}
-        worker.prefill_ms = replica.prefill_ms
+        worker.prefill_ms, worker.decoding = replica.prefill_ms, replica.decoding
         self._workers[worker.worker_id] = worker
         most = replica.batch or LARGEST_BATCH
         worker.epoch = self.core.router.placement.epoch
@@ -224,7 +224,8 @@ class SimulatedServers(ABC):
             return
         service_s = worker.service_s(len(batch.calls))
         link_s = self._replica(worker).link_ms / 1000
-        ends_s = worker.gpu.take(now_s + link_s, service_s, self._window) + link_s
+        ready_s = now_s + link_s + worker.decode_s(len(batch.calls))
+        ends_s = worker.gpu.take(ready_s, service_s, self._window) + link_s
         self._at(ends_s, BATCH_ENDS, worker, self._answered(worker, batch, service_s))
 
     def _cancel(self, now_s: float, cancel: actions.Cancel) -> None:
@@ -247,7 +248,8 @@ class SimulatedServers(ABC):
             self._running_changes(now_s, worker)
 
     def _answered(self, worker: SimulatedWorker, batch: Dispatch, service_s: float) -> Executed:
-        return executed(batch, service_s, self._answers, worker.epoch)
+        decode_ms = worker.decoding.request_ms if worker.decoding is not None else 0.0
+        return executed(batch, service_s, self._answers, worker.epoch, decode_ms)
 
     def _executed(self, now_s: float, worker: SimulatedWorker, done: Executed) -> None:
         self.core.on_executed(now_s, worker.worker_id, done)

@@ -14,8 +14,9 @@ from random import Random
 from rosa_contract.config.tasks import SAFETY, SYSTEM1
 from rosa_contract.wire.messages import Executed, Output
 from rosa_server.serving.core.queueing.actions import Dispatch
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import BatchProfile
 from rosa_server.timing.continuous import Shared
+from rosa_server.timing.decoding import DecodeCost
 
 
 @dataclass
@@ -61,6 +62,7 @@ class SimulatedWorker:
     mixed: Mapping[str, BatchProfile] = field(default_factory=dict)
 
     prefill_ms: Mapping[str, float] = field(default_factory=dict)  # of one prompt, by component
+    decoding: DecodeCost | None = None  # of its pictures, before a batch can run
 
     def __post_init__(self) -> None:
         self.shared: Shared[Dispatch] = Shared(self.profile.service_s)
@@ -82,6 +84,10 @@ class SimulatedWorker:
         """How long the next batch of this size takes."""
         return self.profile.service_s(size) * self.varied()
 
+    def decode_s(self, size: int) -> float:
+        """How long the pictures of a batch take, while another one may run."""
+        return self.decoding.alone_ms(size) / 1000 if self.decoding is not None else 0.0
+
     def varied(self) -> float:
         """How much longer than usual the next run takes, as a factor."""
         if not self.variation:
@@ -89,8 +95,11 @@ class SimulatedWorker:
         return self.slower * (1 + self.variation * max(-3.0, min(3.0, self.rng.gauss(0.0, 1.0))))
 
 
-def executed(batch: Dispatch, service_s: float, answers: dict[str, Output], epoch: int = 0) -> Executed:
-    """What a worker says when a batch has run; `answers`: component -> what the model says."""
+def executed(
+    batch: Dispatch, service_s: float, answers: dict[str, Output], epoch: int = 0, decode_ms: float = 0.0
+) -> Executed:
+    """What a worker says when a batch has run; `answers`: component -> what the model says. `decode_ms`: CPU time of
+    the pictures of each call."""
     calls = batch.calls
     return Executed(
         batch.batch_id,
@@ -98,6 +107,7 @@ def executed(batch: Dispatch, service_s: float, answers: dict[str, Output], epoc
         service_s * 1000,
         [("", "")] * len(calls),
         [answers[call.component] for call in calls],
+        decode_ms=[decode_ms] * len(calls) if decode_ms else [],
         epoch=epoch,
     )
 

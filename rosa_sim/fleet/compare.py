@@ -10,9 +10,9 @@ from math import sqrt
 from typing import Any
 
 from rosa_contract.config.factory import Factory
+from rosa_server.scheduler.choosing.limit import limit_hz
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_server.scheduler.running.limit import limit_hz
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.measure import Outcome
 from rosa_sim.fleet.scenario import Loaded

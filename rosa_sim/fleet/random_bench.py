@@ -13,8 +13,8 @@ from typing import Any
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.policies import PLANNED
 from rosa_contract.config.tasks import SYSTEM1
+from rosa_server.scheduler.choosing.limit import limit_hz, none_serves
 from rosa_server.scheduler.problem import problem_from
-from rosa_server.scheduler.running.limit import limit_hz, none_serves
 from rosa_server.simulator.network import Network
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.measure import Outcome
@@ -22,7 +22,7 @@ from rosa_sim.fleet.random_factory import RandomFactory, random_factory
 from rosa_sim.fleet.scenario import RANDOM, TOGETHER, Joined, LostServer, Scenario
 from rosa_sim.fleet.systems import READINGS, ROSA, System, executable, system_of, without_limits
 
-VERSION = 2  # of what is planned and executed: rows of an older one are said to be such
+VERSION = 3  # of what is planned and executed: rows of an older one are said to be such
 WARM_UP_S, SECONDS, VARIATION = 10.0, 20.0, 0.03
 NOISE = 0.02  # of actions per second, between two runs
 LONGER = (

@@ -13,19 +13,19 @@ from rosa_contract.config.policies import PUBLISHED as AS_PUBLISHED
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_contract.errors import ConfigError
 from rosa_server.plan.placement import Placement, Replica
+from rosa_server.scheduler.choosing.choice import choose
+from rosa_server.scheduler.choosing.prediction import predicted
 from rosa_server.scheduler.placement.schedule import Refusal, Schedule
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.profile import CONTINUOUS
-from rosa_server.scheduler.running.choice import choose
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.running.policies import prefills_ms, service_table
-from rosa_server.scheduler.running.prediction import predicted
 from rosa_server.scheduler.search.engines import with_best_engines
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.simulator.servers import Serving
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import BatchProfile
 from rosa_sim.fleet import baselines
 
 ROSA, PUBLISHED = "rosa", "rosa_published"

@@ -26,7 +26,7 @@ from bisect import insort
 from collections.abc import Sequence
 from itertools import pairwise
 
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import BatchProfile
 from rosa_sim.kairos.replay import Tier
 from rosa_sim.kairos.traces import Task
 

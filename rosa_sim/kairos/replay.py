@@ -20,7 +20,7 @@ from rosa_server.plan.placement import Placement, Replica, cloud_name
 from rosa_server.serving.core.queueing.actions import Dispatch
 from rosa_server.serving.core.queueing.order import Order
 from rosa_server.simulator.servers import HEARD, Serving, SimulatedServers
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import BatchProfile
 from rosa_sim.kairos.traces import Task
 
 BUDGET_MS = 600_000.0

@@ -7,6 +7,7 @@ from rosa_server.scheduler.commands.table import counted
 from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.placement.servers import overlapped_rate_hz
 from rosa_server.scheduler.problem import Problem, StreamClass
+from rosa_server.scheduler.profiles.decoding import bound_by_decoding, cost_of
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import DERIVED, EMULATED
 
@@ -22,6 +23,7 @@ def notes(schedule: Schedule, problem: Problem, library: ProfileLibrary, network
         *_as_played(schedule),
         *_profiles(problem, library),
         *_memory(schedule, library),
+        *_decoding(schedule, library),
         "Latencies include no network time; --network-ms adds it."
         if network_ms <= 0
         else f"Latencies include {network_ms:g} ms of network time.",
@@ -69,6 +71,25 @@ def _memory(schedule: Schedule, library: ProfileLibrary) -> list[str]:
     for gpu, mb in needed.items():
         lines.append(f"The models of {gpu} take {mb:,.0f} MB of its {has_mb:,.0f} MB.")
     return lines
+
+
+def _decoding(schedule: Schedule, library: ProfileLibrary) -> list[str]:
+    """Batches that wait for their pictures, one line for each model and batch."""
+    lines: dict[tuple[str, str, int], str] = {}
+    for server in schedule.servers:
+        for model in server.models:
+            profile = library.measured(model, schedule.gpu_type)
+            found = bound_by_decoding(profile, server.batching, server.batch)
+            if found is not None:
+                takes_ms, own_ms = found
+                cost = cost_of(profile.decoding)
+                assert cost is not None
+                lines[model, server.batching, server.batch] = (
+                    f"Decoding binds: {model} runs {server.batch} requests in {own_ms:.0f} ms, and their pictures"
+                    f" ({cost.request_ms:.1f} ms of a core each) keep {cost.cores:g} cores busy for {takes_ms:.0f} ms."
+                    " More cores for each GPU, smaller pictures or raw ones would help."
+                )
+    return list(lines.values())
 
 
 def _slow_calls(schedule: Schedule, problem: Problem) -> list[str]:

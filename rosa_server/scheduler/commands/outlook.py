@@ -7,9 +7,11 @@ from typing import Any
 from rosa_contract.config.gateway import REMAINING_WORK
 from rosa_contract.config.tasks import GOAL_COUPLED
 from rosa_server.plan.placement import Replica
+from rosa_server.scheduler.choosing.as_played import JITTER_MS, SLOWER_MS
+from rosa_server.scheduler.choosing.candidates import Choice
+from rosa_server.scheduler.choosing.prediction import MAX_LATE, Prediction
 from rosa_server.scheduler.problem import Problem
-from rosa_server.scheduler.running.choice import Choice
-from rosa_server.timing.margins import URGENT_S
+from rosa_server.timing.batches import URGENT_S
 
 PERMITS, PLANNED = "permits", "planned"
 
@@ -26,6 +28,7 @@ def outlook(choice: Choice, problem: Problem, order: str) -> dict[str, Any]:
         "rates_hz": dict(prediction.rates_hz),
         "missing": prediction.missing,
         "meet": {component: prediction.meet[component] for component in _components(problem, choice)},
+        "meet_on_slower_networks": dict(prediction.slower),
         "rates": _rates(choice),
         "order": {"name": order, "by_work": by_work(problem, order)},
         "queues": {name: _queue(replicas) for name, replicas in _queues(choice).items()},
@@ -57,11 +60,24 @@ def render_outlook(choice: Choice, problem: Problem, order: str) -> str:
         lines.append(f"  - {expected}")
         meets = ", ".join(f"{part} {prediction.meet[part]:.1%}" for part in _components(problem, choice))
         lines.append(f"  - in time: {meets}")
+        lines += _slower_in_words(prediction)
     lines.append(f"  - {RATES[_rates(choice)]}")
     lines.append(f"  - {_order_in_words(problem, order)}")
     for name, replicas in _queues(choice).items():
         lines.append(f"  - {name}: {_queue_in_words(replicas)}")
     return "\n".join(lines)
+
+
+def _slower_in_words(prediction: Prediction) -> list[str]:
+    """What a schedule that was played through does on other networks than the one it was planned for."""
+    if not prediction.slower:
+        return []
+    networks = f"with {SLOWER_MS:g} ms more to the server and back, or {JITTER_MS:g} ms of jitter each way"
+    late = {part: share for part, share in prediction.slower.items() if share < 1 - MAX_LATE}
+    if not late:
+        return [f"  - {networks}: all in time as well"]
+    shares = ", ".join(f"{part} {share:.1%}" for part, share in late.items())
+    return [f"  - WARNING: {networks}, fewer calls are in time ({shares}); longer SLOs leave room for that"]
 
 
 RATES = {

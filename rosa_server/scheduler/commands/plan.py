@@ -11,6 +11,7 @@ from typing import Any
 
 from rosa_contract.config.factory import load_factory
 from rosa_contract.errors import ConfigError, ConfigProblem
+from rosa_server.scheduler.choosing.choice import choose, expected
 from rosa_server.scheduler.commands.min_servers import show_min_servers
 from rosa_server.scheduler.commands.notes import notes
 from rosa_server.scheduler.commands.outlook import outlook, render_outlook
@@ -25,7 +26,6 @@ from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.running.choice import choose, expected
 from rosa_server.scheduler.running.migration import plan_migration
 from rosa_server.scheduler.search.engines import with_best_engines, with_fewest_servers
 from rosa_server.scheduler.search.relaxation import upper_bound

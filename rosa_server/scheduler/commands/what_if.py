@@ -8,7 +8,7 @@ from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.wording import nearest
 from rosa_server.scheduler.problem import Problem
 
-MOST = 1_000_000
+MAX_NUMBER = 1_000_000
 
 
 def changed(problem: Problem, changes: Sequence[str]) -> tuple[Problem, tuple[str, ...]]:
@@ -42,9 +42,9 @@ def _numbers(changes: Sequence[str], tasks: dict[str, int]) -> dict[str, int]:
             words = f"unknown name {name!r}{nearest(name, known)}; known: {', '.join(known)}"
             raise ConfigError("--what-if", [ConfigProblem("", "unknown_name", words)])
         least = 0 if name in tasks else 1
-        whole = text.isascii() and text.isdigit() and len(text) <= len(str(MOST))
-        if not whole or not least <= int(text) <= MOST:
-            words = f"expected {name}=N with a whole number N from {least} to {MOST}"
+        whole = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_NUMBER))
+        if not whole or not least <= int(text) <= MAX_NUMBER:
+            words = f"expected {name}=N with a whole number N from {least} to {MAX_NUMBER}"
             raise ConfigError("--what-if", [ConfigProblem(change, "out_of_range", words)])
         numbers[name] = int(text)
     return numbers

@@ -19,9 +19,8 @@ from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.scheduler.placement.packing import ServerKind
 from rosa_server.scheduler.placement.servers import PlacedServer
 from rosa_server.scheduler.profiles.catalog import Assessment, Catalog, Load
-from rosa_server.scheduler.profiles.profile import DYNAMIC, EVEN
-from rosa_server.timing.batch_profile import BatchProfile
-from rosa_server.timing.margins import RETURN_MARGIN_S, in_time
+from rosa_server.scheduler.profiles.profile import DYNAMIC, IN_TURN
+from rosa_server.timing.batches import RETURN_MARGIN_S, BatchProfile, in_time
 from rosa_server.timing.turns import Turn, whose_turn
 
 VARIATION = 0.03  # of one run: standard deviation, as a share
@@ -138,7 +137,7 @@ def _statistic(ms: Sequence[float], name: str) -> float:
         return 0.0
     if name == "mean":
         return sum(ms) / len(ms)
-    if name == EVEN:
+    if name in IN_TURN:
         name = "p50"  # they are played through with random gaps
     return float(np.percentile(ms, float(name.removeprefix("p").replace("_", "."))))
 

@@ -40,15 +40,16 @@ def hand_over(
 ) -> tuple[Placement, AdmissionControl]:
     """What the server runs. Raises `ConfigError` for a schedule of another factory, or one that is a refusal.
 
-    Robots beyond the planned ones are admitted where the profiles are there to judge by.
+    Robots beyond the planned ones are admitted where the profiles are there to judge by, and still allow the schedule.
+    It is carried out by the policies all the same: their profiles are those of today.
     """
     options = check(factory, schedule, source)
     placement = placement_of(schedule)
     try:
         problem = problem_from(factory).with_engines(schedule.engines)
-        deployment = deploy(problem, Catalog(problem, library, options), schedule)
         policies = partial(carried_out, problem=problem, library=library, policies=factory.policies)
         placement = policies(placement, schedule)
+        deployment = deploy(problem, Catalog(problem, library, options), schedule)
     except ConfigError as error:
         return placement, NoAdmission(
             f"there are no profiles to judge by ({'; '.join(map(str, error.problems))})"

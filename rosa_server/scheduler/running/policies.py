@@ -17,11 +17,11 @@ from rosa_server.plan.engines import SHARING_ENGINE
 from rosa_server.plan.placement import Phase, Placement, Replica
 from rosa_server.scheduler.placement.schedule import Schedule, ServerPlan, task_of
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
+from rosa_server.scheduler.profiles.decoding import cost_of
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_server.scheduler.profiles.profile import CONTINUOUS, EVEN
+from rosa_server.scheduler.profiles.profile import CONTINUOUS, IN_TURN
 from rosa_server.scheduler.running.calendar import offsets_s
-from rosa_server.timing.batch_profile import BatchProfile
-from rosa_server.timing.margins import MIN_WAIT_S, largest
+from rosa_server.timing.batches import MIN_WAIT_S, BatchProfile, largest
 
 UNASKED_SLACK = (
     0.95  # of an SLO: what a batch may take together with the wait for the first server that is free
@@ -55,6 +55,7 @@ def carried_out(
         changes: dict[str, Any] = {}
         table = service_table(library, schedule.gpu_type, model, components)
         changes["service_ms"], changes["padded"] = _times_ms(table), table.padded
+        changes["decoding"] = cost_of(library.measured(model, schedule.gpu_type).decoding)
         if len(components) > 1 and policies.continuous and batching == CONTINUOUS:
             changes["mixed_ms"] = {
                 component: _times_ms(service_table(library, schedule.gpu_type, model, (component,)))
@@ -77,7 +78,7 @@ def carried_out(
             replicas[server.id] = replace(replicas[server.id], **changes)
     replicas |= _turns(replicas, schedule, library, asks)
     phases = _phases(placement, problem, library) if policies.phases == GIVEN else {}
-    if phases and schedule.options.get("slo_statistic") == EVEN:
+    if phases and schedule.options.get("slo_statistic") in IN_TURN:
         phases = _one_after_the_other(phases, replace(placement, replicas=replicas), problem)
     return replace(
         placement,
@@ -126,6 +127,7 @@ def _turns(
             replicas[server.id],
             service_ms=_times_ms(times),
             padded=times.padded,
+            decoding=cost_of(library.measured(server.model, schedule.gpu_type).decoding),
             permits=asks and any(stream.component in GOAL_COUPLED for stream in server.streams),
         )
     longest_ms = {name: 1000 * one.times.service_s(one.batch or 1) for name, one in found.items()}

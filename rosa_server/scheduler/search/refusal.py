@@ -22,7 +22,7 @@ def refusals(catalog: Catalog, problem: Problem) -> tuple[Refusal, ...]:
     active = problem.servers - standby
     never = impossible(catalog, problem)
     if never:
-        return tuple(never)
+        return (*never, *_offered(longer_slos(catalog, problem, active)))
     rates = problem.min_rates_hz
     packers = [
         Packer(catalog, kind, demands_of(problem, kind, rates))
@@ -42,7 +42,11 @@ def refusals(catalog: Catalog, problem: Problem) -> tuple[Refusal, ...]:
         tightest = max(demanding, key=lambda cls: cls.min_rate_hz / fastest_rate_hz(catalog, cls))
         found.append(_rounds_too_long(catalog, tightest, int(busy)))
     longer, fewer = longer_slos(catalog, problem, active), _fewer_robots(catalog, problem, active)
-    return (*found, *(offer for offer in (longer, fewer) if offer is not None))
+    return (*found, *_offered(longer, fewer))
+
+
+def _offered(*refusals: Refusal | None) -> list[Refusal]:
+    return [refusal for refusal in refusals if refusal is not None]
 
 
 def _conclusion(problem: Problem, enough: Needed | None, standby: int) -> Refusal:

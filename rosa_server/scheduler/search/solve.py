@@ -30,11 +30,13 @@ def solve(
     clock: Callable[[], float] = lambda: 0.0,
     *,
     apart: Schedule | None = None,
+    explain: bool = True,
 ) -> Schedule:
     """The schedule of a factory (ROSA 3.4.1 to 3.4.3). Raises `ConfigError` only for missing or broken profiles.
 
     `clock`, seconds, ends the search after `options.time_budget_s`; without one the search takes the time it needs.
-    `apart` is the schedule of the same factory without shared servers, where the caller has it already.
+    `apart` is the schedule of the same factory without shared servers, where the caller has it already. `explain`: a
+    refusal says why, which takes longer than finding that it is one.
     """
     options = options or Options()
     found = _solve(problem, library, options, clock)
@@ -42,6 +44,8 @@ def solve(
         apart = apart or _solve(problem, library, replace(options, share_components=False), clock)
         if apart.feasible and apart.objective > found.objective:
             found = apart
+    if explain and not found.feasible:
+        found = replace(found, reasons=refusals(Catalog(problem, library, options), problem))
     return replace(found, options=options.changes())
 
 
@@ -52,7 +56,7 @@ def _solve(
     servers = problem.servers - options.standby
     obligations = None if impossible(catalog, problem) else provision_obligations(catalog, problem)
     if obligations is None or servers < 1:
-        return _refused(catalog, problem)
+        return _refused(problem)
     pool = Pool(catalog, problem, servers - len(obligations))
     found: Candidate | None = None
     if pool.servers >= len(pool.kinds):
@@ -61,11 +65,10 @@ def _solve(
         else:
             found = solve_heterogeneous(pool, clock)
     if found is None:
-        return _refused(catalog, problem)
+        return _refused(problem)
     schedule = build_schedule(catalog, problem, [*found.placed, *obligations], found.rates_hz, NAME)
     return with_standby(schedule, problem, library, options.standby)
 
 
-def _refused(catalog: Catalog, problem: Problem) -> Schedule:
-    robots = {cls.name: cls.robots for cls in problem.classes}
-    return Schedule(NAME, problem.gpu_type, False, robots=robots, reasons=refusals(catalog, problem))
+def _refused(problem: Problem) -> Schedule:
+    return Schedule(NAME, problem.gpu_type, False, robots={cls.name: cls.robots for cls in problem.classes})

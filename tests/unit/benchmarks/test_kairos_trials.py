@@ -20,11 +20,10 @@ from benchmarks.scheduling.kairos_trials import (
     index_of,
 )
 from rosa_contract.config.gateway import REMAINING_WORK
+from rosa_server.serving.core.dispatch.lane import RequestQueue
 from rosa_server.serving.core.queueing.actions import Dispatch
-from rosa_server.serving.core.queueing.batcher import Batcher, Run
 from rosa_server.serving.core.queueing.lengths import TaskLengths
-from rosa_server.serving.core.queueing.queue import RequestQueue
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import Batcher, BatchProfile, Run
 from rosa_sim.kairos.replay import Replay
 from rosa_sim.kairos.traces import WORKLOADS, Task, tasks_of
 

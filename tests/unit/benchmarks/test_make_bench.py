@@ -7,12 +7,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 OF_THEIR_OWN = {
-    "chaos",
-    "faults",
-    "lerobot_act",
-    "machine_faults",
-    "soak",
-}  # hours, an hour, it needs `make train-act` before it, hours of Ray, as long as HOURS says
+    "chaos",  # hours
+    "faults",  # an hour
+    "gpu",  # `make gpu` runs it where a GPU is
+    "lerobot_act",  # it needs `make train-act` before it
+    "machine_faults",  # hours of Ray
+    "soak",  # as long as HOURS says
+}
 
 
 def scripts() -> set[str]:

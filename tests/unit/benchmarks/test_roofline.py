@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from benchmarks.scheduling.roofline import (
     ACTION,
     LANGUAGE,
     LIMIT,
+    RESULT,
     TABLE_3,
     VISION,
     aims_of,
+    page_lines,
     pi0,
     published,
     row_of,
@@ -61,3 +65,16 @@ def test_a_limit_is_below_what_was_measured_of_the_same() -> None:
     assert len(by_what) == 3
     for told in by_what.values():
         assert told[LIMIT] < told["measured"]
+
+
+def test_the_result_file_is_what_the_code_says_now() -> None:
+    """It is arithmetic: a file that differs was not written again after a change."""
+    result = json.loads(RESULT.read_text())
+    assert result["rows"] == rows()
+    assert result["aims"] == aims_of(rows())
+    assert result["command"] == "python -m benchmarks.scheduling.roofline"
+
+
+def test_the_page_says_the_ratios_of_the_rows() -> None:
+    lines = page_lines([{**one, "ratio": 7.0} if "Triton" in one["what"] else one for one in rows()])
+    assert any("7.00 to 7.00 for hand-tuned Triton kernels" in one for one in lines)

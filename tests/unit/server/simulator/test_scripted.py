@@ -15,7 +15,7 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.simulator.network import IDEAL, Network
 from rosa_server.simulator.scripted import ScriptedFleet, ScriptedRobot, Tally
 from rosa_server.simulator.servers import Serving
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import BatchProfile
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.scenario import RANDOM, load_scenario
 from rosa_sim.fleet.systems import ROSA, fleet_of, system_of, without_limits
@@ -80,6 +80,14 @@ def test_a_late_call_is_counted_once_and_made_again() -> None:
     tally = played(serving(system1={1: 150.0}), 10.0)
     assert tally.actions["pick"] == 0
     assert tally.calls["system1"] == tally.late["system1"] > 50
+
+
+def test_who_misses_a_verdict_stands_until_one_comes_in_time() -> None:
+    tally = played(serving(safety={1: 150.0}), 10.0)
+    assert tally.actions["pick"] <= 1, "it has begun before the first verdict was late"
+    assert tally.late["safety"] == tally.calls["safety"] > 90, "it is asked for again at each deadline"
+    lossy = played(serving(), 60.0, Network(0.0, 0.0, loss=0.05))
+    assert 0.5 < lossy.actions["pick"] / played(serving(), 60.0).actions["pick"] < 0.95
 
 
 def test_without_a_new_plan_it_goes_on_with_the_last_one() -> None:

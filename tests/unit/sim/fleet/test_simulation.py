@@ -15,7 +15,7 @@ from rosa_server.plan.placement import Placement, Replica
 from rosa_server.serving.core.queueing.actions import Dispatch, Reply
 from rosa_server.simulator.network import Network
 from rosa_server.simulator.servers import Serving
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import BatchProfile
 from rosa_sim.fleet.measure import Meter
 from rosa_sim.fleet.robot import Habits, VirtualRobot
 from rosa_sim.fleet.simulation import Joining, Simulation, tasks_of

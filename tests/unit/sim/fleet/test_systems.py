@@ -8,10 +8,10 @@ import pytest
 
 from rosa_contract.config.factory import Factory
 from rosa_server.models.emulated import EmulatedBackend
+from rosa_server.scheduler.choosing.limit import limit_hz, none_serves
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import load_profile
-from rosa_server.scheduler.running.limit import limit_hz, none_serves
 from rosa_server.scheduler.running.policies import service_table
 from rosa_sim.fleet.random_factory import random_factory
 from rosa_sim.fleet.scenario import load_scenario

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from rosa_contract.config.policies import PLANNED, Policies
+from rosa_server.scheduler.choosing.choice import choose
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.running.choice import choose
 from rosa_server.serving.core.queueing.actions import Dispatch, Reply
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.scenario import load_scenario
@@ -50,6 +50,7 @@ def test_the_schedules_own_rates_hold_as_well(start: str) -> None:
     assert min(outcome.meet.values()) >= 0.99
 
 
+@pytest.mark.slow
 def test_no_gpu_has_two_batches_at_a_time() -> None:
     how, factory, system = planned("lab", 4, 1)
     assert system.serving is not None

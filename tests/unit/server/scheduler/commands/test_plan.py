@@ -361,6 +361,7 @@ def test_a_plan_that_holds_as_it_is_carried_out_says_so_and_what_it_cannot_do(
     assert "holds only as it was played through" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_standby_that_stands_in_for_nobody_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     lab = str(CONFIGS / "lab.yaml")
     assert rosa("plan", lab, "--standby", "1", "--what-if", "servers=3") == 2

@@ -10,7 +10,7 @@ from rosa_server.scheduler.placement.packing import ServerKind
 from rosa_server.scheduler.placement.turns import Tenant, latencies_s, on_one_gpu, with_batches
 from rosa_server.scheduler.profiles.catalog import Catalog, Load
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import BatchProfile
 from tests.unit.server.scheduler.factories import LIBRARY, factory
 
 P4 = factory("paper/p4", robots=4, servers=2)

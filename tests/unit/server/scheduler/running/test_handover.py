@@ -146,8 +146,11 @@ def test_a_plan_that_the_profiles_no_longer_allow_admits_nobody() -> None:
         for one in gr00t.configurations
     )
     library = ProfileLibrary(profiles=[replace(gr00t, configurations=slower)])
-    _, admission = hand_over(factory(), schedule_from(plan()), "plan.json", library)
+    placement, admission = hand_over(factory(), schedule_from(plan()), "plan.json", library)
     assert "the profiles have changed" in str(admission.admit("kit"))
+    before, _ = hand_over(factory(), schedule_from(plan()), "plan.json", LIBRARY)
+    assert placement == before, "its policies hold as before: service times are the same"
+    assert placement.adaptive and placement.phases
 
 
 def servers(**changes: Any) -> list[dict[str, Any]]:

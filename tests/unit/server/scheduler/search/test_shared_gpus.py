@@ -10,10 +10,10 @@ from rosa_contract.config.factory import load_factory, parse_factory
 from rosa_contract.config.policies import PUBLISHED, Policies
 from rosa_contract.errors import ConfigError
 from rosa_server.plan.admission import NoAdmission
+from rosa_server.scheduler.choosing.choice import choose
 from rosa_server.scheduler.placement.schedule import Schedule, schedule_from
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.running.choice import choose
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.search.min_servers import servers_needed
 from rosa_server.scheduler.search.shared_gpus import gpus_needed, solve_shared
@@ -90,6 +90,7 @@ def test_it_survives_its_file(lab: Schedule) -> None:
     assert schedule_from(lab.to_dict()) == lab
 
 
+@pytest.mark.slow
 def test_a_gpu_is_no_server_of_its_own(lab: Schedule) -> None:
     document = lab.to_dict()
     document["servers"][0]["gpu"] = document["servers"][1]["id"]

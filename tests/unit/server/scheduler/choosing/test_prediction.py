@@ -9,13 +9,14 @@ import pytest
 
 from rosa_contract.config.policies import PUBLISHED
 from rosa_server.plan.placement import Placement
+from rosa_server.scheduler.choosing import prediction as prediction_module
+from rosa_server.scheduler.choosing.candidates import Choice
+from rosa_server.scheduler.choosing.choice import choose
+from rosa_server.scheduler.choosing.prediction import MAX_ROBOTS, Prediction, slice_of
+from rosa_server.scheduler.choosing.prediction import predicted as predicted_of
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.running import prediction as prediction_module
-from rosa_server.scheduler.running.choice import Choice, choose
 from rosa_server.scheduler.running.handover import hand_over
-from rosa_server.scheduler.running.prediction import MAX_ROBOTS, Prediction, slice_of
-from rosa_server.scheduler.running.prediction import predicted as predicted_of
 from tests.unit.server.scheduler.factories import LIBRARY
 from tests.unit.server.scheduler.running.test_policies import factory, placed, scheduled
 

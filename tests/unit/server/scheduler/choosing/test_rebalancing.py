@@ -8,14 +8,15 @@ from functools import cache
 import pytest
 
 from rosa_contract.config.factory import Factory
+from rosa_server.scheduler.choosing.candidates import Choice
+from rosa_server.scheduler.choosing.choice import choose
+from rosa_server.scheduler.choosing.rebalancing import divided, rebalanced
 from rosa_server.scheduler.placement.pool import Pool
 from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.running.choice import Choice, choose
 from rosa_server.scheduler.running.handover import hand_over
-from rosa_server.scheduler.running.rebalancing import divided, rebalanced
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY, pool, task
 from tests.unit.server.scheduler.running.test_policies import factory

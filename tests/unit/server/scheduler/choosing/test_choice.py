@@ -12,11 +12,13 @@ import pytest
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.policies import PUBLISHED
 from rosa_contract.wire.messages import Refused
+from rosa_server.scheduler.choosing.candidates import MIN_SHARING_GAIN, Choice
+from rosa_server.scheduler.choosing.choice import choose, expected
+from rosa_server.scheduler.commands.outlook import render_outlook
 from rosa_server.scheduler.placement.schedule import Schedule, schedule_from
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.running.choice import MIN_SHARING_GAIN, Choice, choose, expected
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY
@@ -114,11 +116,26 @@ def test_slos_that_hold_as_the_server_lets_robots_call_are_no_reason_to_refuse()
     choice = choose(problem, LIBRARY, Options(), described.policies)
     assert choice.schedule.feasible and not choice.schedule.holds_for_any_arrivals
     assert min(choice.prediction.meet.values()) >= 0.99 and choice.prediction.throughput_hz > 50
+    assert set(choice.prediction.slower) == set(choice.prediction.meet)
+    assert min(choice.prediction.slower.values()) >= 0.99, "SLOs leave room for a slower network"
     read = schedule_from(json.loads(json.dumps(choice.schedule.to_dict())))
     placement, admission = hand_over(described, read, "plan", LIBRARY)
     assert placement == choice.placement, "what was played through is what is served"
     answer = admission.admit("assemble_kit")
     assert isinstance(answer, Refused) and "one more" in answer.reason
+
+
+@pytest.mark.slow
+def test_what_is_in_time_by_a_hair_is_planned_with_a_warning() -> None:
+    """A call takes 47 ms alone, so that with 10 ms more on the way hardly any is in time."""
+    described = tight(57, robots=8)
+    choice = choose(problem_from(described), LIBRARY, Options(), described.policies)
+    assert choice.schedule.feasible and choice.prediction.holds
+    assert choice.prediction.slower["system1"] < 0.99
+    assert "network_ms" not in choice.schedule.options, "it is for the network that was asked for"
+    assert "WARNING: with 10 ms more to the server and back" in render_outlook(
+        choice, problem_from(described), "deadline"
+    )
 
 
 def test_robots_that_keep_to_planned_rates_come_at_random() -> None:

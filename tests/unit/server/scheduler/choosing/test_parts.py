@@ -7,14 +7,15 @@ from dataclasses import replace
 import pytest
 
 from rosa_contract.config.policies import Policies
+from rosa_server.scheduler.choosing import choice, parts
+from rosa_server.scheduler.choosing.candidates import Choice
+from rosa_server.scheduler.choosing.choice import choose
+from rosa_server.scheduler.choosing.parts import Parts, parts_of, repeated
 from rosa_server.scheduler.placement.schedule import Schedule, schedule_from
 from rosa_server.scheduler.problem import Problem
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.options import Options
-from rosa_server.scheduler.running import choice, parts
-from rosa_server.scheduler.running.choice import Choice, choose
 from rosa_server.scheduler.running.deployment import audit, deploy
-from rosa_server.scheduler.running.parts import Parts, parts_of, repeated
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY, factory
 
@@ -45,6 +46,7 @@ def check(schedule: Schedule, problem: Problem, options: Options | None = None) 
     assert len({server.id for server in schedule.servers}) == len(schedule.servers)
 
 
+@pytest.mark.slow
 def test_a_fleet_that_divides_evenly_does_as_much_as_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = factory("paper/p4", 96, 12)
     one = choose(factory("paper/p4", 32, 4), LIBRARY, Options(), Policies())
@@ -57,6 +59,7 @@ def test_a_fleet_that_divides_evenly_does_as_much_as_its_parts(monkeypatch: pyte
     assert set(whole.placement.phases) == set(whole.schedule.routing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robots", [97, 109])
 def test_what_does_not_divide_leaves_places_empty(robots: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = factory("paper/mix2", robots, 15)
@@ -81,6 +84,7 @@ def test_a_server_without_robots_is_not_used() -> None:
     assert len(whole.servers) == 2 * len(schedule.servers) - len({s.components for s in alone})
 
 
+@pytest.mark.slow
 def test_standbys_are_of_the_whole_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, options = factory("paper/p4", 64, 10), Options(standby=2)
     schedule = small(problem, monkeypatch, options).schedule
@@ -98,6 +102,7 @@ def test_small_fleets_and_rare_tasks_are_planned_as_a_whole() -> None:
     assert parts_of(rare) is None, "its models would get servers in every part"
 
 
+@pytest.mark.slow
 def test_where_a_part_cannot_be_served_the_whole_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = factory("paper/p4", 16, 4)
     monkeypatch.setattr(choice, "parts_of", lambda *_: Parts(4, problem.scaled_to(4).with_servers(0)))

@@ -20,9 +20,15 @@ from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1, SYSTEM2
 from rosa_server.plan.placement import Placement, Replica
 from rosa_server.scheduler.placement.schedule import task_of
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import (
+    MIN_WAIT_S,
+    PREFETCH_S,
+    RETURN_MARGIN_S,
+    BatchProfile,
+    largest,
+    together,
+)
 from rosa_server.timing.continuous import Shared
-from rosa_server.timing.margins import MIN_WAIT_S, PREFETCH_S, RETURN_MARGIN_S, largest, together
 from rosa_server.timing.turns import Turn, whose_turn
 
 SETTLE_S, MEASURED_S = 8.0, 20.0
@@ -59,6 +65,7 @@ class _Queue:
     prefill_s: Mapping[str, float]  # of one prompt, by component
     permits: bool  # a call counts from when it may be sent
     servers: int = 0
+    slos_s: set[float] = field(default_factory=set)  # of those who may call
     waiting: deque[Asked] = field(default_factory=deque)
     free_s: list[float] = field(default_factory=list)  # when each server has run what it was given
     takes_s: list[float] = field(default_factory=list)  # when each may be given more
@@ -77,6 +84,21 @@ class _Queue:
             wait_s = MIN_WAIT_S + self.blocked_s
             known = self.sizes[slo_s] = largest(self.batch, self.profile.service_s, wait_s, slo_s)
         return known
+
+    def take(self, idle: int) -> list[Asked]:
+        """The waiting calls that run next, while so many servers are idle."""
+        count = len(self.waiting)
+        each = -(-count // max(1, idle))
+        if len(self.slos_s) == 1:  # as below, in the order in which they wait
+            size = self.size(next(iter(self.slos_s)))
+            fits = min(self.profile.best_count(min(size, count)), each)
+            return [self.waiting.popleft() for _ in range(self.profile.best_count(fits))]
+        sizes = [self.size(need.slo_ms / 1000) for _, need in self.waiting]
+        chosen = together(sizes, self.profile)[:each]
+        calls = [self.waiting[index] for index in chosen[: self.profile.best_count(len(chosen))]]
+        for asked in calls:
+            self.waiting.remove(asked)
+        return calls
 
     def add_server(self) -> None:
         self.servers += 1
@@ -119,6 +141,9 @@ class Estimate:
             cls = problem.by_name[task_of(slot)]
             queues = {name: self._queue_of(placement.replicas[replica]) for name, replica in routes.items()}
             robot = _Robot(cls, goals[cls.name][SYSTEM1], goals[cls.name].get(SYSTEM2), queues)
+            for need in cls.needs:
+                if need.component in queues:
+                    queues[need.component].slos_s.add(need.slo_ms / 1000)
             phases = placement.phases.get(slot, {})
             first = phases.get(SYSTEM2 if SYSTEM2 in queues else SYSTEM1)
             self._at(first.offset_s if first is not None else 0.0, partial(self._ask, robot))
@@ -186,7 +211,7 @@ class Estimate:
         heapq.heappush(self._heap, (time_s, self._count, happens))
 
     def _ask(self, robot: _Robot, now_s: float) -> None:
-        """A robot that has carried out a chunk plans when that is due, and acts."""
+        """A robot that has carried out a chunk, or will have then, plans when that is due, and acts."""
         plans = robot.plans
         due = plans is not None and robot.rounds * plans.calls_per_action >= 1 - 1e-9
         self._send(now_s, robot, plans if plans is not None and due else robot.acts)
@@ -215,7 +240,7 @@ class Estimate:
             robot.rounds += 1
             if now_s >= SETTLE_S:
                 self.actions[robot.cls.name] += 1
-            self._at(now_s + robot.cls.action_s, partial(self._ask, robot))
+            self._ask(robot, now_s + robot.cls.action_s)
         elif need.component == SYSTEM2:
             robot.rounds = 0
             self._ask(robot, now_s)
@@ -244,17 +269,13 @@ class Estimate:
                 self._watch(queue, free)
             return
         while queue.waiting and queue.soonest_s <= now_s:
-            first = min(range(queue.servers), key=queue.takes_s.__getitem__)
+            first = queue.takes_s.index(min(queue.takes_s))
             if queue.takes_s[first] > now_s:
                 queue.soonest_s = queue.takes_s[first]
                 return
             starts_s = max(now_s, queue.free_s[first])
             idle = sum([free_s <= now_s for free_s in queue.free_s])
-            sizes = [queue.size(need.slo_ms / 1000) for _, need in queue.waiting]
-            chosen = together(sizes, queue.profile)[: -(-len(sizes) // max(1, idle))]
-            calls = [queue.waiting[index] for index in chosen[: queue.profile.best_count(len(chosen))]]
-            for asked in calls:
-                queue.waiting.remove(asked)
+            calls = queue.take(idle)
             size = len(calls)
             for asked in calls:
                 self._permitted(now_s, queue, asked)

@@ -18,9 +18,9 @@ from rosa_contract.config.factory import Factory, FleetEntry, ServerCluster
 from rosa_contract.config.gateway import Gateway
 from rosa_contract.config.tasks import SYSTEM1, SYSTEM2, Component, Pipeline, Task
 from rosa_server.plan.placement import Placement
+from rosa_server.scheduler.choosing.estimate import Estimate, periodic_queues
 from rosa_server.scheduler.placement.schedule import Schedule, task_of
 from rosa_server.scheduler.problem import Problem
-from rosa_server.scheduler.running.estimate import Estimate, periodic_queues
 from rosa_server.simulator.network import Network
 from rosa_server.simulator.scripted import ScriptedFleet, Tally
 from rosa_server.simulator.servers import Serving
@@ -29,10 +29,12 @@ from rosa_server.simulator.servers import Serving
 SETTLE_S, MIN_MEASURED_S, MAX_MEASURED_S, CALLS = 6.0, 6.0, 20.0, 3000
 VARIATION = 0.03  # of one run: standard deviation, as a share
 NETWORK_MS = 0.5  # one way
+LOCAL = Network(NETWORK_MS)
 MAX_LATE = 0.01  # share of a component's calls: with more, nothing beyond the schedule is promised
 LARGER_PARTS = (1, 2, 4, 8)  # times as many, where some queue has too few servers to be divided so far
 MAX_SIMULATED = 96  # robots; in a larger fleet the real core would take longer than the rest of a plan
 MAX_ROBOTS = 256  # that an estimate plays through; of a larger fleet, an even slice of robots and servers
+MAX_COMPARED = 128  # the same where schedules of a large fleet are compared, if servers can be divided so far
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class Prediction:
     objective: float  # equation (1)
     meet: Mapping[str, float] = field(default_factory=dict)  # component -> share of calls in time
     missing: str = ""  # why nothing was simulated although robots act faster than planned
+    # Of a schedule that holds as it is played through: component -> share of calls in time on slower networks.
+    slower: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def holds(self) -> bool:
@@ -61,16 +65,17 @@ def predicted(placement: Placement, schedule: Schedule, problem: Problem) -> Pre
 def estimated(placement: Placement, schedule: Schedule, problem: Problem) -> Prediction:
     """As `predicted`, ten times as fast and less exact: to compare schedules."""
     large = len(placement.routes or ()) > MAX_SIMULATED
-    return _promised(placement, schedule, problem, partial(_estimated, quick=large))
+    play = partial(_estimated, quick=large)
+    return _promised(placement, schedule, problem, play, MAX_COMPARED if large else None)
 
 
-def played(placement: Placement, problem: Problem, network_ms: float = 2 * NETWORK_MS) -> Prediction | None:
-    """What the real serving core makes of a placement, whatever was planned. `network_ms`: there and back.
+def played(placement: Placement, problem: Problem, network: Network = LOCAL) -> Prediction | None:
+    """What the real serving core makes of a placement, whatever was planned.
 
     Of a large fleet an even slice is played (`slice_of`); None where there is none.
     """
     part = slice_of(placement, MAX_ROBOTS)
-    return None if part is None else _simulated(part, problem, network_ms)
+    return None if part is None else _simulated(part, problem, network)
 
 
 def _promised(
@@ -78,12 +83,15 @@ def _promised(
     schedule: Schedule,
     problem: Problem,
     play: Callable[[Placement, Problem], Prediction],
+    few: int | None = None,
 ) -> Prediction:
+    """`few`: so few robots may stand for all, where that is possible."""
     rates_hz = {task: rates[SYSTEM1] for task, rates in schedule.rates_hz.items()}
     planned = Prediction(rates_hz, schedule.action_throughput_hz, schedule.objective)
     if not placement.adaptive or not placement.routes:
         return planned
-    parts = (slice_of(placement, MAX_ROBOTS * times) for times in LARGER_PARTS)
+    usual = [MAX_ROBOTS * times for times in LARGER_PARTS]
+    parts = (slice_of(placement, most) for most in ([few, *usual] if few is not None else usual))
     part = next((part for part in parts if part is not None), None)
     if part is None:
         robots, most = len(placement.routes), MAX_ROBOTS * LARGER_PARTS[-1]
@@ -167,12 +175,12 @@ def _estimated(placement: Placement, problem: Problem, quick: bool = False) -> P
     return _prediction(placement, problem, seen.actions, seen.calls, seen.late, seen.measured_s)
 
 
-def _simulated(placement: Placement, problem: Problem, network_ms: float = 2 * NETWORK_MS) -> Prediction:
+def _simulated(placement: Placement, problem: Problem, network: Network = LOCAL) -> Prediction:
     robots = {slot: task_of(slot) for slot in placement.routes or ()}
     services = {replica.id: replica.times for replica in placement.replicas.values()}
     serving = Serving(_factory(problem), placement, services, variation=VARIATION)
     tally = Tally(SETTLE_S)
-    fleet = ScriptedFleet(serving, robots, tally, Network(network_ms / 2))
+    fleet = ScriptedFleet(serving, robots, tally, network)
     fleet.run(SETTLE_S + MIN_MEASURED_S)
     seconds = min(MAX_MEASURED_S, MIN_MEASURED_S * max(1.0, CALLS / max(1, tally.calls.total())))
     fleet.run(SETTLE_S + seconds)
