@@ -331,9 +331,28 @@ def scheduler() -> str:
 
 def bring_your_own() -> str:
     """The page as it is, with what the roofline says beside what was published."""
-    return _between(
-        "roofline", "\n".join(roofline.page_lines(roofline.rows())), (DOCS / "bring_your_own.md").read_text()
-    )
+    lines = roofline.page_lines(results_page.result("roofline")["rows"])
+    return _between("roofline", "\n".join(lines), (DOCS / "bring_your_own.md").read_text())
+
+
+def frontends() -> str:
+    """The page as it is, with what openpi's clients get from either server."""
+    return _between("beside", "\n".join(frontend_rows()), (DOCS / "frontends.md").read_text())
+
+
+def frontend_rows() -> list[str]:
+    """Answers per second, median latency and the share in time of openpi's clients, by their number."""
+    peers = ("openpi's server", "ROSA, openpi's client")
+    found = {(row["peer"], row["clients"]): row for row in results_page.result("frontends")["rows"]}
+    lines = [
+        "| openpi's clients | its own server: answers/s, p50, within 200 ms | through ROSA |",
+        "|---|---|---|",
+    ]
+    for clients in sorted({clients for _, clients in found}):
+        rows = (found[peer, clients] for peer in peers)
+        cells = (f"{row['calls_per_s']:.0f}, {row['p50_ms']:.0f} ms, {row['in_time']:.0%}" for row in rows)
+        lines.append(f"| {clients} | {' | '.join(cells)} |")
+    return lines
 
 
 def _between(name: str, lines: str, text: str) -> str:
@@ -396,6 +415,7 @@ PAGES = {
     "results.md": results_page.page,
     "scheduler.md": scheduler,
     "bring_your_own.md": bring_your_own,
+    "frontends.md": frontends,
     **reference_pages.PAGES,
 }
 

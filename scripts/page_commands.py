@@ -140,7 +140,7 @@ def _without_what_comes_before(words: list[str]) -> list[str]:
         elif words[0] in BEFORE:
             words = words[1:]
             while words and (words[0].startswith("-") or words[0].isdigit()):
-                words = words[1:]
+                words = words[2:] if words[0] == "-u" else words[1:]  # a user's name follows
         else:
             break
     return words

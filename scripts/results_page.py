@@ -12,6 +12,7 @@ ON_DERIVED_PROFILES = ("claims", "closed_loop", "exact", "gpus", "paper_schedule
 MAX_VALUE_CHARS = 160  # characters of a measured value at a glance
 # How long a run takes on two shared cores. `make results` runs the quick ones.
 QUICK = {
+    "roofline": "1 s",
     "batching": "1 minute",
     "cancelled_frames": "5 s",
     "paper_schedules": "1 minute",
@@ -22,10 +23,12 @@ SLOW = {
     "asynchronous": "8 minutes",
     "calls_beside": "1 minute",
     "chaos": "two hours with `python scripts/compiled.py -m benchmarks.faults.chaos`, goes on where it was interrupted",
+    "cases": "6 minutes, 2 with compiled cores",
     "closed_loop": "40 minutes, goes on where it was interrupted",
     "closed_loop_trials": "part of closed_loop",
     "dashboard": "3 minutes",
     "decode_ahead": "2 minutes",
+    "decode_cost": "2 minutes",
     "demo": "2 minutes",
     "demo_sort_parts": "5 minutes",
     "exact": "2 minutes",
@@ -35,6 +38,10 @@ SLOW = {
     "random_factories": "40 minutes with compiled cores, goes on where it was interrupted",
     "frontends": "6 minutes",
     "gateway_cost": "2 minutes",
+    **dict.fromkeys(
+        ("gpu_pictures_cuda", "gpu_profiles_cuda", "kv_sharing_cuda", "pipelined_decode_cuda"),
+        "10 minutes, `make gpu` on a machine with a GPU",
+    ),
     "gpus": "5 minutes, goes on where it was interrupted",
     "fuzz": "10 minutes",
     "parsers": "an hour of processor time for each parser, adds up over runs",
@@ -66,6 +73,7 @@ SLOW = {
     "transport": "5 minutes",
     "vla": "5 minutes",
     "vla_verdicts": "1 minute",
+    "one_model": "4 minutes",
     "wire": "2 minutes",
 }
 FIGURES = {

@@ -179,7 +179,9 @@ def _audit(arguments: argparse.Namespace) -> int:
         for entry, label in sorted(entries, key=lambda pair: pair[0].when_s):
             print(_audit_line(entry, label))
         if not entries:
-            print("nobody has decided anything since these robots were started")
+            print(
+                "nobody has decided anything since these robots were started (earlier: the server's log, run.mcap)"
+            )
     return ACCEPTED
 
 

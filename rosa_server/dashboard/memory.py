@@ -13,6 +13,9 @@ from rosa_contract.wire.status import Status
 KEPT_S = 180.0
 MAX_BYTES = 64 << 20  # of all robots together
 MIN_ROBOT_BYTES = 16 << 10
+GAP_S = 4.0  # without a report; a robot says something every second
+MAX_GAPS = 90
+SILENT = "silent"  # the state of a robot of which nothing is heard
 
 
 class Memory:
@@ -21,6 +24,21 @@ class Memory:
     def __init__(self) -> None:
         self._frames: deque[tuple[float, bytes]] = deque()
         self._bytes = 0
+        self._heard_s: float | None = None
+        self._gaps: deque[float] = deque(maxlen=MAX_GAPS)  # when the last report before each came
+
+    def hear(self, now_s: float) -> bool:
+        """A report has come. True where it is the first after a gap."""
+        before, self._heard_s = self._heard_s, now_s
+        if before is None or now_s - before <= GAP_S:
+            return False
+        self._gaps.append(before)
+        return True
+
+    def gaps(self, now_s: float) -> list[float]:
+        """When each gap began, the one that lasts included; the last report before it had come then."""
+        lasts = self._heard_s is not None and now_s - self._heard_s > GAP_S
+        return [*self._gaps, *([self._heard_s] if lasts and self._heard_s is not None else [])]
 
     def keep(self, now_s: float, frame: bytes, max_bytes: int) -> None:
         self._frames.append((now_s, frame))
@@ -47,11 +65,19 @@ def report_in(frame: bytes) -> Status | None:
     return report if isinstance(report, Status) else None
 
 
-def timeline(reports: Sequence[tuple[float, Status]], now_s: float) -> dict[str, Any]:
-    """The last minutes for the page, each with its age in s: calls, decisions of the core and of persons, states."""
+def timeline(
+    reports: Sequence[tuple[float, Status]], now_s: float, gaps: Sequence[float] = ()
+) -> dict[str, Any]:
+    """The last minutes for the page, each with its age in s: calls, decisions of the core and of persons, states.
+
+    `gaps`: when nothing was heard any more, until the next report.
+    """
     calls, decisions, audits, states = [], [], [], []
-    last = ""
+    last, ahead = "", deque(sorted(gaps))
     for at_s, report in reports:
+        while ahead and ahead[0] < at_s:
+            states.append([min(now_s - ahead.popleft(), KEPT_S), SILENT])
+            last = SILENT
         ago_s = now_s - at_s
         slo_ms = {one.name: one.slo_ms for one in report.components}
         calls += [
@@ -68,4 +94,5 @@ def timeline(reports: Sequence[tuple[float, Status]], now_s: float) -> dict[str,
         if report.state != last:
             states.append([ago_s, report.state])
             last = report.state
+    states += [[min(now_s - began_s, KEPT_S), SILENT] for began_s in ahead]
     return {"calls": calls, "decisions": decisions, "audits": audits, "states": states}

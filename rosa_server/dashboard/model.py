@@ -137,6 +137,7 @@ class FleetModel:
             "source": str(self.about.get("source", "")),
             "endpoint": str(self.about.get("endpoint", "")),
             "schedule": self.about.get("schedule"),
+            "epoch": self.state.get("epoch"),
             "robots": len(self.robots),
             "actions_hz": None if actions_hz is None else round(actions_hz, 2),
             "actions": self.state.get("actions", 0),
@@ -151,7 +152,8 @@ class FleetModel:
         before = _before(self._states, one["id"])
         elapsed_s = 0.0 if before is None else self.state["at_s"] - before[0]
         shown = {
-            key: one[key] for key in ("id", "model", "standby", "workers", "wanted", "streams", "waiting")
+            key: one[key]
+            for key in ("id", "model", "standby", "epoch", "workers", "wanted", "streams", "waiting")
         }
         used = fill = None
         if before is not None and elapsed_s > 0:
@@ -167,7 +169,7 @@ class FleetModel:
         one = self.robots.get(robot)
         if one is None:
             return None
-        told = timeline(one.memory.reports(now_s, since_s), now_s)
+        told = timeline(one.memory.reports(now_s, since_s), now_s, one.memory.gaps(now_s))
         return {**told, "row": one.row, "until": now_s}
 
     def _point(self, state: Mapping[str, Any]) -> None:

@@ -94,7 +94,7 @@ class Robots:
         except Exception:  # whatever a robot sends that its gateway lets pass
             return False
         one.here, one.reports, one.heard_s, one.frame, one.changed = True, True, now_s, frame, True
-        if news:
+        if one.memory.hear(now_s) or news:
             one.memory.keep(now_s, frame, max(MIN_ROBOT_BYTES, MAX_BYTES // max(1, len(self._by_name))))
         urgent = waits != (one.alert_since_s is not None) or "audits" in news
         if urgent:

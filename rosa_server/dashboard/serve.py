@@ -64,7 +64,7 @@ def serve_dashboard(options: DashboardOptions) -> int:
         from rosa_server.dashboard.hooks import Hooks
         from rosa_server.dashboard.model import FleetModel
     except ImportError as error:
-        words = f"{error.name} is not installed; pip install 'rosa-serving' brings it"
+        words = f"{error.name} is not installed: pip install starlette uvicorn"
         raise DashboardError("needs_packages", words) from None
     model = FleetModel()
     hooks = Hooks(model, options.webhooks, options.commands)

@@ -10,8 +10,9 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
-MERMAID = ROOT / ".cache" / "mermaid" / "mermaid.min.js"
-MERMAID_AT = "assets/mermaid.min.js"
+SCRIPTS = ROOT / ".cache" / "site_scripts"  # of `environment.py`
+MERMAID, SHIM = SCRIPTS / "mermaid.js", SCRIPTS / "iframe-worker.js"
+SHIM_URL = "https://unpkg.com/iframe-worker/shim"  # where the theme's plugin `offline` takes it from
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 FENCE = re.compile(r"^( *)(```+).*?^\1\2", re.MULTILINE | re.DOTALL)
 ELSEWHERE = ("http://", "https://", "mailto:")
@@ -92,8 +93,9 @@ def on_files(files: Files, config: Any) -> Files:
             files.append(File.generated(config, place(path), content=content))
             if path.suffix == ".md":
                 waiting.append(path)
-    if MERMAID.is_file():
-        files.append(File.generated(config, MERMAID_AT, content=MERMAID.read_bytes()))
+    for script in (MERMAID, SHIM):
+        if script.is_file():
+            files.append(File.generated(config, f"assets/{script.name}", content=script.read_bytes()))
     return files
 
 
@@ -122,8 +124,13 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
-    """Mermaid, only where there is a diagram: it is large."""
+    """Scripts from the site itself; Mermaid only where there is a diagram: it is large."""
+
+    def at(script: Path) -> str:
+        return posixpath.relpath(f"assets/{script.name}", posixpath.dirname(page.url) or ".")
+
+    if SHIM.is_file():
+        output = output.replace(SHIM_URL, at(SHIM))
     if 'class="mermaid"' not in output or not MERMAID.is_file():
         return output
-    at = posixpath.relpath(MERMAID_AT, posixpath.dirname(page.url) or ".")
-    return output.replace("</head>", f'<script src="{at}"></script></head>', 1)
+    return output.replace("</head>", f'<script src="{at(MERMAID)}"></script></head>', 1)

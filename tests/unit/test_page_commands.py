@@ -27,6 +27,7 @@ def test_every_command_of_a_page_would_be_taken(page: Path) -> None:
         ("rosa plan configs/lab.yaml --min-server 3", "3"),
         ("rosa operator decide panda0 resume --because x", "--because"),
         ("sudo rosa keys", "required"),
+        ("sudo -u rosa rosa keys", "required"),
         ("A=1 rosa robots --jsn", "--jsn"),
         ("make dem", "no target dem"),
         ("make demo EPISODES=3", "no variable EPISODES"),

@@ -181,7 +181,7 @@ FOLDERS = (
 # A path from the root, anywhere on a page; or the name of a file, between backticks.
 FROM_THE_ROOT = re.compile(rf"(?<![\w/.:<-])(?:{'|'.join(FOLDERS)})/[\w./*@-]*")
 IN_TICKS = re.compile(r"`([\w./-]+\.(?:py|md|rviz|msg|srv|action|urdf|xml|safetensors))`")
-OF_A_READER = {"my_module.py", "my_policy.py"}  # what a page has the reader write
+OF_A_READER = {"my_module.py", "my_policy.py", "scripts/serve_policy.py"}  # to be written, or of openpi
 PLACEHOLDER = re.compile(r"NAME|NAMESPACE|_x/|/x/|test_z")
 
 

@@ -3,6 +3,7 @@
 import { byId } from "./format.js";
 
 const KEPT = 900; // points, one a second
+const WHOLE = [1, 2, 5].flatMap((step) => [0, 1, 2, 3, 4, 5].map((power) => step * 10 ** power)).sort((a, b) => a - b); // between two lines
 
 export class Chart {
   #data = [[], []]; #plot = null; #box; #digits; #due = false;
@@ -52,7 +53,7 @@ export class Chart {
       scales: { y: { range: (_, __, max) => [0, Math.max(1, max * 1.15)] } },
       axes: [
         { ...axis, values: "{HH}:{mm}:{ss}", space: 80 },
-        { ...axis, size: 44, values: (_, all) => all.map((v) => v.toFixed(this.#digits && v < 10 ? 1 : 0)) },
+        { ...axis, size: 44, ...(this.#digits ? {} : { incrs: WHOLE }), values: (_, all) => all.map((v) => v.toFixed(this.#digits && v < 10 ? 1 : 0)) },
       ],
       series: [{}, { stroke: colour("--accent"), fill: colour("--accent-soft"), width: 2, points: { show: false } }],
     };

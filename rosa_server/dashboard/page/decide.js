@@ -69,9 +69,10 @@ export function alertCard(row) {
   name.href = `#/robot/${encodeURIComponent(row.robot)}`;
   head.append(name, element("span", "cause", spaced(row.alert.cause)), element("span", "since", ""));
   const buttons = element("div", "actions");
+  const [first] = row.alert.choices; // the robot names first what helps most, such as recover_arm
   for (const choice of row.alert.choices) {
     if (row.stopped && choice !== "abort") continue;
-    const button = element("button", choice === "resume" ? "primary" : choice === "abort" ? "danger quiet-danger" : "", titled(choice));
+    const button = element("button", choice === "abort" ? "danger quiet-danger" : choice === first ? "primary" : "", titled(choice));
     button.type = "button";
     button.dataset.choice = choice;
     button.setAttribute("aria-label", `${titled(choice)}: ${row.robot}`);

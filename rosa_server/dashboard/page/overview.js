@@ -237,14 +237,14 @@ export function drawTotals(totals) {
   say(byId("nearest-note"), nearest ? `${nearest.component} of ${nearest.robot}, p99` : "");
   byId("no-robots").hidden = rows.size > 0;
   drawServers(totals.servers);
-  drawSchedule(totals.schedule, totals.servers);
+  drawSchedule(totals);
 }
 
 function drawServers(servers) {
   const body = byId("servers").tBodies[0];
   while (body.rows.length > servers.length) body.deleteRow(-1);
   servers.forEach((one, index) => {
-    const row = body.rows[index] ?? addRow(body, 8);
+    const row = body.rows[index] ?? addRow(body, 9);
     const cells = [...row.cells];
     say(cells[0], one.standby ? `${one.id} (standby)` : one.id);
     say(cells[1], one.model);
@@ -256,6 +256,7 @@ function drawServers(servers) {
     say(cells[5], whole(one.waiting));
     say(cells[6], one.waiting ? `${whole(one.oldest_ms)} ms` : "–");
     say(cells[7], whole(one.streams));
+    say(cells[8], whole(one.epoch));
   });
 }
 
@@ -265,12 +266,12 @@ function addRow(body, columns) {
   return row;
 }
 
-function drawSchedule(schedule, servers) {
+function drawSchedule({ schedule, servers, epoch }) {
   const box = byId("schedule");
   const busiest = servers.filter((one) => one.utilisation !== null).sort((a, b) => b.utilisation - a.utilisation)[0];
   const live = busiest && busiest.utilisation > 0.05 ? `Busiest now: ${busiest.id}, ${percent(busiest.utilisation)}.` : "";
   const words = schedule
-    ? [`Schedule ${schedule.file}: ${number(schedule.actions_hz, 1)} actions/s planned.`, ...(schedule.limits ?? []).map((one) => `What limits it: ${one}`), live]
+    ? [`Schedule ${schedule.file}, epoch ${whole(epoch)}: ${number(schedule.actions_hz, 1)} actions/s planned.`, ...(schedule.limits ?? []).map((one) => `What limits it: ${one}`), live]
     : ["No schedule: every model serves any robot as it comes.", live];
   const wanted = words.filter(Boolean);
   if (box.dataset.words === wanted.join("\n")) return;

@@ -115,6 +115,8 @@ def test_it_shows_robots_servers_and_how_near_deadlines_are(scene: Scene) -> Non
     page.until_text("#robots", "executing")
     page.until_text("#robots", "60 %")  # 120 of 300 ms
     assert "policy" in page.text("#servers")
+    assert page.text("#servers thead th:last-child") == "Epoch"
+    assert page.text("#servers tbody tr td:last-child") == "0"
     assert page.text("#robots-count") == "2"
     page.until_text("#robots", "pick")
     assert page.text("#banner") == "", "everything that the gateway tells can be read"
@@ -223,6 +225,7 @@ def test_a_person_decides_and_the_robot_goes_on(scene: Scene) -> None:
     scene.panda.taken.clear()
     scene.panda.alert = waiting(17)
     page.until_text("#alerts", "the arm reports a fault")
+    assert page.text("#alerts button.primary") == "Resume", "what the robot names first"
     page.click("#alerts [data-choice=resume]")
     page.until_text("#decide-title", "Resume: panda0")
     page.click("#decide-yes")

@@ -141,6 +141,7 @@ def test_joint_positions_that_cannot_be(
     assert reason in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_pictures_that_were_kept_are_not_mixed_with_new_ones(tmp_path: Path, lens_scene: Scene) -> None:
     from rosa_client.calibration.errors import CalibrationError
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from rosa_contract.wire import codec
-from rosa_contract.wire.status import ComponentStatus, OpenAlert, Status
+from rosa_contract.wire.status import ComponentStatus, EndedCall, OpenAlert, Status
+from rosa_server.dashboard.memory import timeline
 from rosa_server.dashboard.model import FleetModel
 from rosa_server.dashboard.robots import Robots
 from tests.unit.server.serving.watching.test_hub import Watched
 
+CALLS = (EndedCall("system1", 7, "in_time", 80.0, 100.0),)
 ALERT = OpenAlert(17, "slo_missed", "no answer within 300 ms", ("resume", "abort"))
 
 
@@ -32,6 +34,8 @@ def test_everything_that_a_gateway_tells_can_be_read() -> None:
     assert rows["r1"]["deadlines"][0][:2] == ["system1", 300.0]
     totals = model.totals(10.0)
     assert totals["robots"] == 2 and totals["servers"] and totals["problem"] == ""
+    epoch = told.stage.core.router.placement.epoch
+    assert totals["epoch"] == epoch and {one["epoch"] for one in totals["servers"]} == {epoch}
 
 
 def test_a_page_hears_of_a_row_only_what_has_changed() -> None:
@@ -56,3 +60,26 @@ def test_a_page_hears_of_a_row_only_what_has_changed() -> None:
     robots.refresh(12.0)
     [again], gone = robots.changes(robots.version - 1)
     assert again == robots.get("r1").row and gone == [], "a robot that comes again comes whole"
+
+
+def test_a_state_of_which_nothing_was_heard_is_not_drawn_as_if_it_had_lasted() -> None:
+    robots = Robots()
+
+    def say(now_s: float, state: str) -> None:
+        components = (ComponentStatus("system1", 300.0, 80.0, 120.0, 9, 8, 1, 0, 0),)
+        [frame] = codec.encode(Status(state, "", True, 1, 1, False, components, calls=CALLS))
+        robots.reported(now_s, "r1", bytes(frame))
+
+    for now_s in (10.0, 11.0, 12.0):
+        say(now_s, "executing")
+    say(40.0, "waiting_for_human")  # its server was dead meanwhile
+    one = robots.get("r1")
+    assert one is not None
+
+    def states(now_s: float) -> list[tuple[float, str]]:
+        told = timeline(one.memory.reports(now_s), now_s, one.memory.gaps(now_s))["states"]
+        return [(now_s - ago_s, state) for ago_s, state in told]
+
+    heard = [(10.0, "executing"), (12.0, "silent"), (40.0, "waiting_for_human")]
+    assert states(41.0) == heard
+    assert states(50.0) == [*heard, (40.0, "silent")], "and nothing is heard now"
