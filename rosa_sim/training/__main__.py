@@ -24,6 +24,7 @@ STEPS = (
     "evaluate_tokens",
     "limits",
     *SORT_PARTS,
+    "one_model",
 )
 
 
@@ -53,7 +54,12 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=100, help="unseen seeds to evaluate on")
     parser.add_argument("--blank-seeds", type=int, default=20, help="seeds to evaluate on with blank images")
     parser.add_argument("--range-looks", type=int, default=2000, help="looks to fit the range of pictures on")
-    parser.add_argument("--limit-cells", type=int, default=20, help="cells for each change of the scene")
+    parser.add_argument(
+        "--limit-cells",
+        type=int,
+        default=20,
+        help="cells of `limits` for each change of the scene, and of `one_model`",
+    )
     parser.add_argument(
         "--shards", type=int, default=SHARDS, help="of looks at the sorting cell, to train on"
     )
@@ -92,6 +98,7 @@ def main() -> int:
     from rosa_sim.training.sort_parts import collect as sort_collect
     from rosa_sim.training.sort_parts import evaluate as sort_evaluate
     from rosa_sim.training.sort_parts import fit as sort_fit
+    from rosa_sim.training.sort_parts import one_model
     from rosa_sim.training.sort_parts import verdicts as sort_verdicts
 
     demos = args.work / "demos"
@@ -125,6 +132,10 @@ def main() -> int:
         )
     if "sort_parts_verdicts" in steps:
         met = sort_verdicts.judge(args.sort_tables, args.choose) and met
+    if "one_model" in steps:
+        one_model.compare(
+            args.limit_cells, args.workers
+        )  # says whether one would do, which nothing else waits for
     return 0 if met else 1
 
 

@@ -27,6 +27,8 @@ class Trial:
     false_alarms: int  # rounds in which the monitor said done or failed wrongly
     early_done: int  # of these, a done while the released cube was still coming to rest in the bin
     why: str
+    judged: int = 0  # rounds in which there was a monitor
+    right: int = 0  # of these, in which it said what was true
 
 
 def play_many(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from rosa_server.models.backend import Backend, ModelInput
+from rosa_server.models.backend import ModelInput, ModelOutput
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_server.models.panda.task_monitor import VERDICTS, TaskMonitorBackend
 from rosa_sim.cell.render import SceneRenderer
@@ -24,6 +25,13 @@ from rosa_sim.training.pick_place.collect import POLICY_CAMERAS, load, through_j
 MAX_ROUNDS = 40  # 20 s of the robot's time; a clean pick takes about 10 rounds
 ROUNDS_AFTER_DONE = 2
 JPEG_QUALITY = 90
+
+
+class EpisodeModel(Protocol):
+    """What an episode asks of a model."""
+
+    def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+        """One answer per input."""
 
 
 def look(world: World, renderer: SceneRenderer, blank: bool = False) -> ModelInput:
@@ -43,8 +51,8 @@ def play(
     seed: int,
     world: World,
     renderer: SceneRenderer,
-    policy: Backend,
-    monitor: Backend | None,
+    policy: EpisodeModel,
+    monitor: EpisodeModel | None,
     blank: bool = False,
 ) -> Trial:
     """One episode as the robot runs it: look, infer, play 400 ms, hold while the next inference runs.
@@ -55,10 +63,12 @@ def play(
     arm = SynchronousArm(world)
     arm.wait()
     grasps, closed, false_alarms, early_done, left, verdict, ended = 0, False, 0, 0, ROUNDS_AFTER_DONE, "", 0
+    right = 0
     for round_number in range(1, MAX_ROUNDS + 1):
         seen = look(world, renderer, blank)
         truth = world.outcome()
         verdict = monitor.infer([seen])[0].verdict if monitor is not None else "ongoing"
+        right += verdict == truth
         false_alarms += verdict not in ("ongoing", truth)
         early_done += verdict == "done" and truth == "ongoing" and world.cube_in_bin
         if truth != "ongoing":
@@ -74,8 +84,9 @@ def play(
         arm.wait()
     outcome = world.outcome()
     name = "timeout" if outcome == "ongoing" else outcome
+    judged = (round_number, right) if monitor is not None else (0, 0)
     return Trial(
-        seed, name, ended or MAX_ROUNDS, grasps, verdict, false_alarms, early_done, _why(world, name)
+        seed, name, ended or MAX_ROUNDS, grasps, verdict, false_alarms, early_done, _why(world, name), *judged
     )
 
 

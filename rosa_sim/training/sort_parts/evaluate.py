@@ -33,8 +33,8 @@ from rosa_sim.training.sort_parts.looks import HAND
 from rosa_sim.training.sort_parts.prompts import monitor_text
 
 SORTS = {"three blocks by a rule, with System 2": True, "three blocks by a rule, without System 2": False}
-# Row -> the least share that is aimed at (issue: "Honest evaluation").
-LEAST = {
+# Row -> the smallest share that is aimed at (issue: "Honest evaluation").
+MIN_SHARES = {
     "one block": 0.95,
     "one block, camera moved by 3 cm": 0.90,
     "one block, a quarter of the light": 0.90,
@@ -43,7 +43,7 @@ LEAST = {
     "safety: unsafe said of unsafe looks (recall)": 0.99,
     "monitor: right verdicts, subtask": 0.97,
 }
-MOST = {
+MAX_SHARES = {
     "safety: unsafe said of safe looks (false alarms)": 0.02,
     "one block, blank images": 0.05,
     "one block, a prompt for another one": 0.05,
@@ -110,10 +110,10 @@ def aims(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """What was aimed at: each share by itself, and three blocks better with System 2 than without."""
     share = {row["what"]: row.get("share") for row in rows}
     told: list[dict[str, Any]] = []
-    for sign, bounds in (("at least", LEAST), ("at most", MOST)):
+    for sign, bounds in (("at least", MIN_SHARES), ("at most", MAX_SHARES)):
         for what, bound in bounds.items():
             value = share[what]
-            holds = value is not None and (value >= bound if bounds is LEAST else value <= bound)
+            holds = value is not None and (value >= bound if bounds is MIN_SHARES else value <= bound)
             told.append(
                 {"aim": f"{what}: {sign} {bound:.0%}".replace("%", " %"), "value": value, "holds": holds}
             )

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from rosa_sim.training.sort_parts.episodes import KINDS, SortEpisode
-from rosa_sim.training.sort_parts.evaluate import LEAST, MOST, SORTS, aims, episode_row, share_row, shows_hand
+from rosa_sim.training.sort_parts.evaluate import (
+    MAX_SHARES,
+    MIN_SHARES,
+    SORTS,
+    aims,
+    episode_row,
+    share_row,
+    shows_hand,
+)
 from rosa_sim.training.sort_parts.looks import HAND, KEYPOINTS
 
 
@@ -15,7 +23,7 @@ def episode(seed, outcome):
 
 
 def rows(share):
-    names = {*LEAST, *MOST, *SORTS}
+    names = {*MIN_SHARES, *MAX_SHARES, *SORTS}
     return [{"what": name, "share": share(name)} for name in names]
 
 
@@ -36,9 +44,9 @@ def test_a_row_keeps_the_episodes_to_look_at():
 
 
 def test_aims_hold_or_are_missed():
-    good = {**dict.fromkeys(LEAST, 1.0), **dict.fromkeys(MOST, 0.0)}
+    good = {**dict.fromkeys(MIN_SHARES, 1.0), **dict.fromkeys(MAX_SHARES, 0.0)}
     best = aims(rows(lambda name: good.get(name, 0.2)))
-    assert all(aim["holds"] for aim in best) and len(best) == len(LEAST) + len(MOST) + 1
+    assert all(aim["holds"] for aim in best) and len(best) == len(MIN_SHARES) + len(MAX_SHARES) + 1
     assert not any(aim["holds"] for aim in aims(rows(lambda name: 0.5)))
     assert not any(aim["holds"] for aim in aims(rows(lambda name: None)))
 
