@@ -24,8 +24,8 @@ export PYTHONDONTWRITEBYTECODE :=
 WITH = if test -f $(VENV)/rosa_ros/local_setup.sh; then set +u; . $(VENV)/rosa_ros/local_setup.sh; set -u; fi; $(VENV)/bin/
 SOURCES = rosa_contract rosa_client rosa_server rosa_sim benchmarks launch scripts tests setup.py
 # Quick ones first; figures draws what claims and paper_schedules wrote.
-BENCHMARKS = roofline batching cancelled_frames calls_beside paper_schedules gpus shared_prefixes pictures robot_side nodes_against arm_interface exact transport against networks frontends path gateway_cost wire decode_ahead kv_serving kv_sharing moved_state pipelined_decode scale cluster_cost dashboard \
-  claims figures asynchronous horizon kairos scheduler fleet fleet_policies random_factories closed_loop
+BENCHMARKS = roofline batching cancelled_frames calls_beside paper_schedules gpus shared_prefixes pictures robot_side nodes_against arm_interface exact transport against networks frontends path gateway_cost wire decode_ahead decode_cost kv_serving kv_sharing moved_state pipelined_decode scale cluster_cost dashboard \
+  claims figures asynchronous horizon kairos scheduler fleet cases fleet_policies random_factories closed_loop
 MODULE = echo benchmarks/*/$$name.py | sed 's|/|.|g; s|.py$$||'  # of the benchmark $$name
 ONLY ?=
 ARGS ?=
@@ -39,7 +39,7 @@ SECONDS ?= 30
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup setup-demo demo test test-unit check test-franka test-judges test-view test-lerobot test-env test-jax test-vllm test-pythons test-ray cluster prove format train train-act evaluate bench results faults fuzz hostile chaos soak colcon docs site wheels sbom clean clean-all
+.PHONY: help setup setup-demo demo test test-unit check gpu test-franka test-judges test-view test-lerobot test-env test-jax test-vllm test-pythons test-ray cluster prove format train train-act evaluate bench results faults fuzz hostile chaos soak colcon docs site wheels sbom clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -103,8 +103,8 @@ endif
 test-env: setup  ## models in Python environments of their own, with every Python from 3.10 that is here (minutes, installs packages)
 	@$(WITH)python -m pytest --confcutdir tests/envs -p no:cacheprovider tests/envs $(ARGS)
 
-test-jax: setup  ## backend `jax_policy` in an environment of its own: the shipped policy in JAX against PyTorch (a minute; installs JAX)
-	@$(WITH)python -m rosa_server.cli env jax --folder $(JAX_VENV)
+test-jax: setup  ## backend `jax_policy` in an environment of its own: the shipped policy in JAX against PyTorch, parameters of Orbax too (a minute; installs JAX)
+	@$(WITH)python -m rosa_server.cli env jax --folder $(JAX_VENV) --with orbax-checkpoint==0.12.8
 	@export ROSA_JAX_PYTHON=$(abspath $(JAX_VENV))/bin/python; $(WITH)python -m pytest --confcutdir tests/jax -p no:cacheprovider tests/jax $(ARGS)
 
 test-vllm: setup  ## backend `vllm` with vLLM itself on a CPU, in an environment of its own (minutes, installs 3 GB): a small random Idefics3
@@ -139,8 +139,11 @@ bench: setup  ## every benchmark, about three hours on two idle cores; ONLY="tra
 	  $(WITH)python -m $$($(MODULE)) $(ARGS) || { status=$$?; test $$status -lt 128 || exit $$status; missed="$$missed $$name"; }; \
 	done; test -z "$$missed" || { echo "[bench] these ended with an error or a missed aim:$$missed"; exit 1; }
 
+gpu:  ## every measurement that needs a GPU, on a machine that has one: each part within ten minutes, with torch and numpy alone (PYTHON=python3 names the one that has them); ARGS="--part kv_sharing": one of them
+	@"$(PYTHON)" -m benchmarks.gpu.gpu $(ARGS)
+
 results: setup  ## the quick benchmarks, the paper's figures and docs/results.md again; ten minutes (the page lists the slow ones)
-	@for name in batching cancelled_frames paper_schedules claims figures; do $(WITH)python -m $$($(MODULE)); done
+	@for name in roofline batching cancelled_frames paper_schedules claims figures; do $(WITH)python -m $$($(MODULE)); done
 	@$(WITH)python scripts/generate_docs.py
 
 faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted. CLUSTER=ray: those of machines, on two of them, REPEAT=20 times each (hours); CLUSTER=serve: what Ray Serve's own restart costs there; both go on with ARGS=--resume

@@ -33,10 +33,10 @@ from benchmarks.scheduling.kairos_runs import (
     said,
 )
 from rosa_contract.config.gateway import REMAINING_WORK, Gateway
-from rosa_server.serving.core.queueing.batcher import Batcher, Run, Wait
+from rosa_server.serving.core.dispatch.lane import RequestQueue
 from rosa_server.serving.core.queueing.lengths import OTHERS, TaskLengths
 from rosa_server.serving.core.queueing.order import SURE_OF, RemainingWork
-from rosa_server.serving.core.queueing.queue import RequestQueue
+from rosa_server.timing.batches import Batcher, Run, Wait
 from rosa_sim.kairos.replay import OrderOf, Outcome, Replay, Tier
 from rosa_sim.kairos.traces import WORKLOADS, Workload, tasks_of
 

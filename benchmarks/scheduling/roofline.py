@@ -5,19 +5,27 @@
 A published time is either measured, and compared with what `rosa profile --roofline` writes, or a limit: a roofline of
 somebody else's at the full peaks, compared with ours at the full peaks. Nothing here was fitted. Sources: the four
 papers, GR00T's own table, and VLA-Perf (arXiv 2602.18397), whose measured times are those of arXiv 2510.26742.
-`make docs` writes the table of docs/bring_your_own.md from this.
+Rows and aims go to `benchmarks/results/roofline.json`, from which `make docs` writes the table and the figures of
+docs/bring_your_own.md. Nothing runs but arithmetic, so a test compares the file with what the code says now.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from benchmarks.conclude import print_aims
+from benchmarks import RESULTS
+from benchmarks.conclude import print_aims, write
 from rosa_server.scheduler.profiles.roofline import PEAKS, Run, gpu_of, memory_mb, service_ms
 
 MEASURED, LIMIT = "measured", "limit"
 WITHIN = 0.10  # of the limits of VLA-Perf's Table 3
 A_FACTOR = 2.0  # of what is measured, either way
+RESULT = RESULTS / "roofline.json"
+HOW = "; arithmetic alone: no machine is measured"
+NOTE = (
+    "ratio: predicted over published. measured: against the profile that `rosa profile --roofline` writes; limit: of"
+    " somebody else's roofline, at the full peaks, against ours at the full peaks. Nothing was fitted."
+)
 Row = dict[str, Any]
 
 
@@ -178,7 +186,7 @@ def aims_of(found: list[Row]) -> list[Row]:
 
 
 def page_lines(found: list[Row]) -> list[str]:
-    """The table of docs/bring_your_own.md."""
+    """The table of docs/bring_your_own.md, and below it what it comes to."""
     lines = ["| published | on | as | predicted ms | published ms | ratio |", "|---|---|---|---|---|---|"]
     for one in found:
         if "alone" in one["what"]:
@@ -194,7 +202,29 @@ def page_lines(found: list[Row]) -> list[str]:
             f"{one['ratio']:.2f}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    return lines
+    return [*lines, "", *_summary(found)]
+
+
+def _summary(found: list[Row]) -> list[str]:
+    """How far off they are, in words, from the rows."""
+    whole = [one for one in found if "alone" not in one["what"]]
+    given = [one for one in whole if one["kind"] == LIMIT and one["source"] != "VLA-Perf, Table 5"]
+    weights = [one for one in whole if one["source"] == "VLA-Perf, Table 5"]
+    triton = [one for one in whole if one["kind"] == MEASURED and "Triton" in one["what"]]
+    large = [one for one in whole if one["kind"] == MEASURED and one["hardware"] in (H100, H200)]
+    others = [one for one in whole if one["kind"] == MEASURED and one not in triton and one not in large]
+    return [
+        f"Limits of pi0 are {_ratios(given)} of VLA-Perf's; of the larger models, of which weights alone are known,"
+        f" {_ratios(weights)}.",
+        f"Measured times: {_ratios(triton)} for hand-tuned Triton kernels, {_ratios(large)} for a small model on H100"
+        f" or H200, {_ratios(others)} for the {len(others)} others.",
+    ]
+
+
+def _ratios(found: list[Row]) -> str:
+    """The lowest and the highest ratio."""
+    ratios = [one["ratio"] for one in found]
+    return f"{min(ratios):.2f} to {max(ratios):.2f}"
 
 
 def main() -> None:
@@ -206,7 +236,9 @@ def main() -> None:
             f" ratio {one['ratio']:.2f}"
             + ("" if one["fits"] else "  (more than its memory, with what is beside the weights)")
         )
-    print_aims(aims_of(found))
+    aims = aims_of(found)
+    print_aims(aims)
+    write(RESULT, found, aims, [NOTE], how=HOW)
 
 
 if __name__ == "__main__":
