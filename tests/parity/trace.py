@@ -26,7 +26,7 @@ from rosa_server.plan.placement import Placement, Replica
 from rosa_server.serving.core.queueing.actions import Cancel, Dispatch, Reply
 from rosa_server.simulator.network import Network
 from rosa_server.simulator.servers import Serving
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import BatchProfile
 from rosa_sim.fleet.live import LiveFleet
 from rosa_sim.fleet.live_server import LiveServer
 from rosa_sim.fleet.measure import Meter

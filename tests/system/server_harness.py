@@ -55,11 +55,13 @@ class Server:
         factory: str = "",
         arguments: Sequence[str] = (),
         descriptors: int = 0,
+        within: Sequence[str] = (),
     ) -> None:
         """`factory`: another factory file, with {port} and {metrics_port}. `arguments`: more of `rosa serve`.
-        `descriptors`: how many the server may open, as `ulimit -n` says it; 0: as many as here."""
+        `descriptors`: how many the server may open, as `ulimit -n` says it; 0: as many as here. `within`: the command
+        that runs it where it is to run."""
         self._arguments = arguments
-        self._limit = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "-"] if descriptors else []
+        self._limit = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "-"] if descriptors else [*within]
         self.port, self.metrics_port = free_ports(2)
         self.config = folder / "factory.yaml"
         self._log = folder / "server.log"

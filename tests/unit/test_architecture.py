@@ -52,6 +52,7 @@ SCHEDULER_ROWS = (
     ("placement",),
     ("search",),
     ("exact", "running"),
+    ("choosing",),
     ("commands",),
 )
 ONLY_IN = {

@@ -45,3 +45,18 @@ def test_the_diagram_of_a_request_names_classes_that_there_are() -> None:
     named = re.findall(r"^ +class (\w+)\[", (ROOT / "docs" / "lifecycle.md").read_text(), re.MULTILINE)
     assert len(named) > 15
     assert set(named) - set(public_classes()) == set()
+
+
+@pytest.mark.slow
+def test_in_the_diagram_of_a_request_whoever_has_or_uses_a_class_names_it() -> None:
+    page = (ROOT / "docs" / "lifecycle.md").read_text()
+    lines = re.findall(r"^    (\w+) (?:\*--|-->) (\w+)$", page, re.MULTILINE)
+    assert len(lines) > 15
+    bodies: dict[str, set[str]] = {}
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and any(node.name == owner for owner, _ in lines):
+                    bodies.setdefault(node.name, set()).update(re.findall(r"\w+", ast.unparse(node)))
+    wrong = [f"{owner} knows no {part}" for owner, part in lines if part not in bodies.get(owner, set())]
+    assert not wrong, wrong

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ONE = "rosa_server/timing/batch_profile.py"
+ONE = "rosa_server/timing/batches.py"
 WHERE = (
-    "from rosa_server.serving.core.queueing import queue\nfrom rosa_server.timing import batch_profile\n"
-    "print(batch_profile.__file__, queue.__file__, batch_profile.BatchProfile({1: 10.0}).service_s(1))"
+    "from rosa_server.serving.core.queueing import lengths\nfrom rosa_server.timing import batches\n"
+    "print(batches.__file__, lengths.__file__, batches.BatchProfile({1: 10.0}).service_s(1))"
 )
 
 
@@ -50,7 +50,7 @@ def test_a_command_finds_the_compiled_module_first_and_runs_it(compiled: ModuleT
     module, plain, service_s = done.stdout.split()
     assert Path(module).parent.is_relative_to(folder)
     assert Path(module).suffix == ".so"
-    assert Path(plain) == folder / "rosa_server/serving/core/queueing/queue.py"
+    assert Path(plain) == folder / "rosa_server/serving/core/queueing/lengths.py"
     assert float(service_s) == pytest.approx(0.01)
     assert compiled.built([ONE], tmp_path) == folder
     assert not list((ROOT / "rosa_server").rglob("*.so"))

@@ -29,6 +29,7 @@ UNIT_KEYS = {
     "Service": {
         *(
             "User",
+            "WorkingDirectory",
             "ExecStart",
             "Environment",
             "KillMode",

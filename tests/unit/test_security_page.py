@@ -10,7 +10,7 @@ from rosa_contract.wire.pictures import jpeg
 from rosa_server.cluster import local, output
 from rosa_server.serving.base import log
 from rosa_server.serving.core.guard.limits import OFFENCES, Limits, limits_for
-from rosa_server.serving.core.rates import shares
+from rosa_server.serving.core.rates import control
 from rosa_server.serving.core.sessions import session
 from rosa_server.serving.edge import gateway
 
@@ -45,5 +45,5 @@ def test_every_test_that_the_threat_model_names_is_there() -> None:
 def test_what_it_says_of_pictures_and_decoding_is_what_the_code_does() -> None:
     assert f"{jpeg.MAX_SCANS} scans" in re.sub(r"\s+", " ", PAGE)
     assert f"at most {output.MAX_TEXT_BYTES // 1000} kB" in PAGE and output.EVERY_S == 1.0
-    assert shares.DECODING_SHARE == 0.25 and "a quarter of a core for decoding" in PAGE
+    assert control.DECODING_SHARE == 0.25 and "a quarter of a core for decoding" in PAGE
     assert local.REPORT_START_S == 60.0 and "not ready after a minute" in PAGE

@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ament_index_python.packages import get_package_prefix
 
 from rosa_sim.ports import free_port
 from tests.system.examples.test_examples import ENVIRONMENT, PATIENCE_S, ROOT
@@ -123,8 +122,10 @@ class Reader:
 def launches() -> bool:
     """Whether an installed ROS 2 starts this package with `ros2 launch`."""
     try:
+        from ament_index_python.packages import get_package_prefix
+
         get_package_prefix("rosa_client")
-    except (KeyError, OSError):  # no such package; nothing is sourced
+    except (ImportError, KeyError, OSError):  # no ROS; no such package; nothing is sourced
         return False
     return shutil.which("ros2") is not None
 

@@ -15,7 +15,7 @@ import pytest
 
 from rosa_contract.wire import messages as m
 from tests.system.operations.asking import environment, rosa
-from tests.system.schedule.plans import FLEET, rosa_plan, write_profiles
+from tests.system.schedule.plans import FLEET, planned
 from tests.system.server_harness import PATIENCE_S, Server, robot, serving
 
 LONG_S = 3 * PATIENCE_S  # several processes start
@@ -114,15 +114,11 @@ def test_a_rollout_goes_on_after_each_kill_and_is_not_begun_again(home: Path, tm
 def test_a_scaled_schedule_and_what_was_drained_and_removed_outlive_a_kill(
     home: Path, tmp_path: Path
 ) -> None:
-    gate, profiles = tmp_path / "gate", tmp_path / "profiles"
-    write_profiles(profiles)
+    gate = tmp_path / "gate"
     options = {"weights": str(tmp_path / "one"), "gate": str(gate), "blind": True}
-    arguments = ["--schedule", str(tmp_path / "plan.json"), "--profiles", str(profiles)]
     asks: dict[str, Any] = {"images": {}}
-    with serving(
-        tmp_path, factory=FACTORY, backend=BACKEND, options=options, arguments=arguments, wait=True
-    ) as server:
-        rosa_plan(server.config, "--what-if", "servers=2", "--profiles", str(profiles))
+    of_server = {"factory": FACTORY, "backend": BACKEND, "options": options}
+    with planned(tmp_path, "--what-if", "servers=2", **of_server) as (server, _):
         server.start()
         assert answered(server, **asks) == 1.0
         gate.unlink()

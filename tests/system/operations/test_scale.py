@@ -12,8 +12,8 @@ import pytest
 
 from rosa_contract.wire import messages as m
 from tests.system.operations.asking import asking, rosa
-from tests.system.schedule.plans import FACTORY, rosa_plan, write_profiles
-from tests.system.server_harness import PATIENCE_S, Server, robot, serving
+from tests.system.schedule.plans import planned
+from tests.system.server_harness import PATIENCE_S, Server, robot
 
 ASKS = {"images": {}, "budget_ms": 20_000}
 
@@ -24,11 +24,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     home = tmp_path / "run"
     home.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(home))
-    profiles = tmp_path / "profiles"
-    write_profiles(profiles)
-    arguments = ["--schedule", str(tmp_path / "plan.json"), "--profiles", str(profiles)]
-    with serving(tmp_path, factory=FACTORY, arguments=arguments, wait=True) as made:
-        plan = rosa_plan(made.config, "--what-if", "servers=2", "--profiles", str(profiles))
+    with planned(tmp_path, "--what-if", "servers=2") as (made, plan):
         assert len(plan["servers"]) == 2
         made.start()
         yield made

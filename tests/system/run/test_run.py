@@ -138,22 +138,17 @@ def test_no_name_means_the_configured_task_and_json_is_for_machines(robots: Brin
     assert ROUND.search(err)
 
 
-def test_a_task_that_is_not_done_in_time_has_failed(robots: Bringup) -> None:
+def test_ctrl_c_cancels_the_task_waits_for_its_end_and_leaves_the_robot_free(robots: Bringup) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        process = begun("endless", "--robot", "panda1")
+        process.send_signal(number)
+        out, err = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 130, out + err
+        assert "cancelling" in out
+        assert "the client cancelled the task" in out, "the robot's own word"
     status, out, err = run("endless", "--robot", "panda1", "--timeout", "1")
     assert status == 1, err
     assert "the task was not done within its time" in out
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_cancels_the_task_and_waits_for_its_end(robots: Bringup, number: int) -> None:
-    process = begun("endless", "--robot", "panda1")
-    process.send_signal(number)
-    out, err = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 130, out + err
-    assert "cancelling" in out
-    assert "the client cancelled the task" in out, "the robot's own word"
-    again = run("endless", "--robot", "panda1", "--timeout", "1")
-    assert again[0] == 1, "the robot is free for the next task"
 
 
 def test_a_busy_robot_refuses_a_second_task_and_says_what_it_does(robots: Bringup) -> None:
@@ -167,10 +162,38 @@ def test_a_busy_robot_refuses_a_second_task_and_says_what_it_does(robots: Bringu
     assert "panda1 is busy: it runs 'endless'" in err
 
 
-def test_a_task_of_another_name_is_refused(robots: Bringup) -> None:
-    status, _, err = run("no_such_task", "--robot", "panda0")
+@pytest.fixture(scope="module")
+def asked(robots: Bringup) -> dict[str, tuple[int, str, str]]:
+    """What no robot begins a task for, asked side by side: each looks for robots for some seconds."""
+    commands = {
+        "another task": ("no_such_task", "--robot", "panda0"),
+        "another robot": ("--robot", "panda7", "--wait", "6"),
+        "no robot": (),
+    }
+    processes = {what: start(*words) for what, words in commands.items()}
+    said = {what: process.communicate(timeout=PATIENCE_S) for what, process in processes.items()}
+    return {what: (process.returncode, *said[what]) for what, process in processes.items()}
+
+
+def test_a_task_of_another_name_is_refused(asked: dict[str, tuple[int, str, str]]) -> None:
+    status, _, err = asked["another task"]
     assert status == 2
     assert "rejected the task 'no_such_task'" in err
+
+
+def test_a_robot_that_is_not_there_is_named_with_those_that_are_and_the_domain(
+    asked: dict[str, tuple[int, str, str]],
+) -> None:
+    status, _, err = asked["another robot"]
+    assert status == 3
+    assert "no robot 'panda7'; found: panda0, panda1" in err
+    assert f"/panda7/run_task on ROS domain {os.environ['ROS_DOMAIN_ID']}" in err
+
+
+def test_without_a_name_there_must_be_one_robot(asked: dict[str, tuple[int, str, str]]) -> None:
+    status, _, err = asked["no robot"]
+    assert status == 3
+    assert "name one with --robot: panda0, panda1" in err
 
 
 def test_a_robot_changes_its_task_and_is_told_what_to_do_without_a_restart(
@@ -190,19 +213,6 @@ def test_a_robot_changes_its_task_and_is_told_what_to_do_without_a_restart(
     status, out, err = run("short", "--robot", "panda0")
     assert status == 0, out + err
     assert robots.supervisor.pid("panda0/runtime_node") == before
-
-
-def test_a_robot_that_is_not_there_is_named_with_those_that_are_and_the_domain(robots: Bringup) -> None:
-    status, _, err = run("--robot", "panda7", "--wait", "3")
-    assert status == 3
-    assert "no robot 'panda7'; found: panda0, panda1" in err
-    assert f"/panda7/run_task on ROS domain {os.environ['ROS_DOMAIN_ID']}" in err
-
-
-def test_without_a_name_there_must_be_one_robot(robots: Bringup) -> None:
-    status, _, err = run()
-    assert status == 3
-    assert "name one with --robot: panda0, panda1" in err
 
 
 def test_a_robot_that_dies_ends_the_command(robots: Bringup) -> None:

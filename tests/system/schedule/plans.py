@@ -6,13 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rosa_server.scheduler.profiles.library import file_name
 from rosa_server.scheduler.profiles.profile import Configuration, Profile, ServiceTime, save_profile
 from rosa_server.scheduler.profiles.queueing import batch_latencies_ms, summarise
-from tests.system.server_harness import PATIENCE_S, ROOT
+from tests.system.server_harness import PATIENCE_S, ROOT, Server, serving
 
 FLEET = """
 server_cluster: {{num_servers: 4, gpu_type: cpu}}
@@ -66,3 +68,15 @@ def write_profiles(folder: Path) -> None:
         save_profile(
             Profile(1, model, "cpu", "derived", 100.0, 1000.0, (alone,)), folder / "cpu" / file_name(model)
         )
+
+
+@contextmanager
+def planned(
+    folder: Path, *options: str, factory: str = FACTORY, **of_server: Any
+) -> Iterator[tuple[Server, dict[str, Any]]]:
+    """A server, which the test starts, and its schedule: as `rosa plan` makes it with these options."""
+    profiles = folder / "profiles"
+    write_profiles(profiles)
+    arguments = ["--schedule", str(folder / "plan.json"), "--profiles", str(profiles)]
+    with serving(folder, factory=factory, arguments=arguments, wait=True, **of_server) as server:
+        yield server, rosa_plan(server.config, *options, "--profiles", str(profiles))

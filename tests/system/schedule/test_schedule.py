@@ -15,7 +15,7 @@ import numpy as np
 
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.images import EncodedImage
-from tests.system.schedule.plans import FACTORY, rosa_plan, write_profiles
+from tests.system.schedule.plans import planned, rosa_plan
 from tests.system.server_harness import PATIENCE_S, ROOT, Robot, Server, robot, serving
 
 
@@ -45,11 +45,7 @@ def ask(robots: Sequence[tuple[Robot, str]], number: int) -> dict[tuple[str, str
 
 
 def test_a_killed_server_is_replaced_by_its_standby_and_other_streams_are_untouched(tmp_path: Path) -> None:
-    profiles = tmp_path / "profiles"
-    write_profiles(profiles)
-    arguments = ["--schedule", str(tmp_path / "plan.json"), "--profiles", str(profiles)]
-    with serving(tmp_path, factory=FACTORY, arguments=arguments, wait=True) as server, ExitStack() as stack:
-        plan = rosa_plan(server.config, "--standby", "1", "--profiles", str(profiles))
+    with planned(tmp_path, "--standby", "1") as (server, plan), ExitStack() as stack:
         assert [one["model"] for one in plan["servers"] if not one["standby"]].count("emulated/policy") == 2
         server.start()
         tasks = {"p0": "pick", "p1": "pick", "s0": "sort"}
@@ -90,11 +86,7 @@ def test_a_killed_server_is_replaced_by_its_standby_and_other_streams_are_untouc
 def test_robots_beyond_the_plan_are_admitted_until_something_binds_and_faster_when_others_leave(
     tmp_path: Path,
 ) -> None:
-    profiles = tmp_path / "profiles"
-    write_profiles(profiles)
-    arguments = ["--schedule", str(tmp_path / "plan.json"), "--profiles", str(profiles)]
-    with serving(tmp_path, factory=FACTORY, arguments=arguments, wait=True) as server, ExitStack() as stack:
-        plan = rosa_plan(server.config, "--profiles", str(profiles))
+    with planned(tmp_path) as (server, plan), ExitStack() as stack:
         server.start()
         for place in {place for routes in plan["routing"].values() for place in routes.values()}:
             wait_for(server, "worker_ready", worker=f"{place}/0.1")  # else some are refused as `not_ready`
@@ -151,11 +143,7 @@ def test_the_shipped_cell_runs_from_its_plan(tmp_path: Path) -> None:
 
 
 def test_a_plan_that_does_not_fit_is_refused_with_its_dotted_path(tmp_path: Path) -> None:
-    profiles = tmp_path / "profiles"
-    write_profiles(profiles)
-    arguments = ["--schedule", str(tmp_path / "plan.json")]
-    with serving(tmp_path, factory=FACTORY, arguments=arguments, wait=True) as server:
-        plan = rosa_plan(server.config, "--profiles", str(profiles))
+    with planned(tmp_path) as (server, plan):
         del plan["routing"]["pick/1"]["safety"]
         plan["servers"][0]["batch"] = 0
         (tmp_path / "plan.json").write_text(json.dumps(plan))

@@ -17,6 +17,7 @@ WIDGET = (PANEL / "src" / "operator_panel.cpp").read_text()
 HEADER = (PANEL / "include" / "rosa_rviz" / "operator_panel.hpp").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler: apt-get install g++")
 def test_every_behaviour_of_its_logic_holds(tmp_path: Path) -> None:
     program = tmp_path / "test_panel_model"

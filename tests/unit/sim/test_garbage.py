@@ -17,6 +17,7 @@ class Knot:
         self.own = self
 
 
+@pytest.mark.slow
 def test_the_simulation_before_is_freed_and_what_is_frozen_stays_frozen() -> None:
     with searched_seldom():
         assert gc.get_threshold()[0] == OBJECTS

@@ -50,6 +50,7 @@ def test_the_camera_on_the_hand_is_where_it_is(wrist_scene: Scene, lens: Intrins
     assert result.board[:3, 3] == pytest.approx((0.36, -0.07, 0.002), abs=0.002)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_hand", [True, False])
 def test_a_reading_of_the_arm_that_is_slightly_wrong_costs_little(
     wrist_scene: Scene, front_scene: Scene, on_hand: bool

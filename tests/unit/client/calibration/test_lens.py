@@ -32,6 +32,7 @@ def rays(lens: Intrinsics) -> np.ndarray:
     return np.asarray(drawn).reshape(-1, 2)
 
 
+@pytest.mark.slow
 def test_the_lens_is_that_of_the_pictures(lens_scene: Scene) -> None:
     result = solve_lens(found_in(lens_scene), lens_scene.board)
     lens = result.intrinsics

@@ -349,6 +349,7 @@ def play(judge: Judge, story: Story) -> None:
     judge.comes_back()
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @pytest.mark.parametrize("arm", ARMS)
 @settings(max_examples=examples(12, 250))

@@ -26,6 +26,7 @@ commands = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(
     commands=commands, rate_hz=st.sampled_from([50.0, 100.0, 250.0]), scaling=st.sampled_from([0.1, 0.3, 1.0])

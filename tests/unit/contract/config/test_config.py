@@ -277,6 +277,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @settings(max_examples=examples(200, 500))
 @given(st.sampled_from(["server_cluster", "robot_fleet", "pick", "models", "gateway"]), values)

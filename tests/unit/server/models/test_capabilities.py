@@ -36,7 +36,7 @@ def test_a_declaration_may_be_of_the_class_or_of_the_object() -> None:
     able = Capabilities(at_once=3)
     assert capabilities_of(with_these(capabilities=able)) is able
     assert capabilities_of(create("emulated", at_once=5)) == Capabilities(at_once=5)
-    assert capabilities_of(create("null")) == Capabilities()
+    assert capabilities_of(create("null")) == Capabilities(inline=True)
 
 
 @pytest.mark.parametrize(

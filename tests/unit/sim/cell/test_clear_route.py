@@ -123,6 +123,7 @@ def run(seed: int, in_bin: bool, holds: bool) -> Route | None:
     return route
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holds", [True, False], ids=["holds", "empty"])
 @pytest.mark.parametrize("in_bin", [True, False], ids=["in_bin", "anywhere"])
 def test_a_retry_gets_home_from_anywhere_and_leaves_what_it_held_on_the_mat(

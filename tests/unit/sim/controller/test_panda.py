@@ -153,6 +153,7 @@ def test_the_speed_that_it_was_told_counts_the_time_that_has_passed(bench: Bench
     assert 0.1 < bench.panda.told_share < 0.35
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stalled_s", [0.3, 0.8])
 def test_a_machine_that_stalls_does_not_throw_what_the_arm_holds(stalled_s: float) -> None:
     """The cell's updates stop while commands go on: a short stall is made up for, after a long one time stood still."""

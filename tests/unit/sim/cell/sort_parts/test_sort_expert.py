@@ -21,6 +21,7 @@ def play(arm: SynchronousArm, world: SortWorld, subtask: Subtask) -> None:
     arm.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 def test_it_sorts_at_least_nineteen_of_twenty_cells():
     """The first eight in `make test`: of them, all."""
