@@ -1,4 +1,4 @@
-"""Where the files that come with the packages are: `configs`, `hardware` and `launch`."""
+"""Where the files that come with the packages are: `configs`, `hardware` and `launch`; where a wheel comes from."""
 
 from __future__ import annotations
 
@@ -13,3 +13,11 @@ def shipped(*parts: str) -> Path:
     if (packages / "configs").is_dir():
         return packages.joinpath(*parts)
     return packages.parents[2].joinpath(SHARE, *parts)  # of <prefix>/lib/python3.x/site-packages
+
+
+def from_wheel(wheel: str) -> str:
+    """How to get what a wheel of ROSA brings: no package index has them (docs/packages.md)."""
+    return (
+        f"it comes with the wheel {wheel}: `make wheels` in a clone of ROSA, then"
+        f" `pip install --find-links .cache/wheels '{wheel}'` there"
+    )

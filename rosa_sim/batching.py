@@ -14,7 +14,7 @@ from rosa_server.plan.placement import Placement, Replica
 from rosa_server.serving.core.queueing.actions import Dispatch
 from rosa_server.simulator.scripted import ScriptedFleet, Tally
 from rosa_server.simulator.servers import Serving
-from rosa_server.timing.batch_profile import BatchProfile
+from rosa_server.timing.batches import BatchProfile
 
 JITTER = 0.03  # of actions and of batches: standard deviation, as a share
 FACTORY = """

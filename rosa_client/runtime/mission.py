@@ -76,21 +76,14 @@ class Mission:
     `arm.leg_progress` beside it. All else is data.
     """
 
-    def __init__(
-        self,
-        name: str,
-        task: Task,
-        robot: RobotSpec,
-        timeouts: Timeouts | None = None,
-        first_alert: int = 1,
-    ) -> None:
+    def __init__(self, name: str, task: Task, robot: RobotSpec, first_alert: int = 1) -> None:
         self.name = name
         self.task = task
         self.robot = robot
         self.limits = MotionLimits.of(robot)
         self.spaces = ActionSpaces(robot)
         self.sensors = (*robot.cameras, JOINT_STATE)
-        self.timeouts = timeouts or Timeouts()
+        self.timeouts = Timeouts()
         self.state = State.IDLE
         self.entered_s = 0.0  # when the present state was entered
         self.deadline_s: float | None = None  # of the task; None: no limit

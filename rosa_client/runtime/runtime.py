@@ -33,15 +33,8 @@ class RobotRuntime:
     other call, and when only a newer sensor sample is missing.
     """
 
-    def __init__(
-        self,
-        name: str,
-        task: Task,
-        robot: RobotSpec,
-        timeouts: Timeouts | None = None,
-        first_alert: int = 1,
-    ) -> None:
-        self.mission = Mission(name, task, robot, timeouts, first_alert)
+    def __init__(self, name: str, task: Task, robot: RobotSpec, first_alert: int = 1) -> None:
+        self.mission = Mission(name, task, robot, first_alert)
         self.next_due_s = inf
 
     # -- what others may look at --------------------------------------------------------------------------------------

@@ -46,6 +46,12 @@ class Model:
     max_batch: int | None = setting(
         "largest batch; default: the backend's own limit", None, at_least=1, at_most=4096
     )
+    inline: bool = setting(
+        "run it in the gateway's own thread, too, while it answers within 2 ms: no process is woken for a batch. Only"
+        " backends that declare it, and robots that send raw pictures or none (docs/add_a_model.md); its worker stands"
+        " ready beside it",
+        False,
+    )
     cloud: Cloud = setting("a second tier; only without a schedule", Cloud)
     adapter: Adapter | None = setting(
         "between what robots send and play and what the model takes and answers; default: they are the same",

@@ -40,8 +40,8 @@ from rosa_server.plan.peer_codec import decode_peer, encode_peer
 from rosa_server.scheduler.placement.schedule import parse_schedule
 from rosa_server.scheduler.profiles.profile import profile_from
 from rosa_server.serving.base.shared_memory import ShmReader, ShmWriter
-from rosa_server.serving.core.sessions.check import misfit, observation_of, request_fields
 from rosa_server.serving.core.sessions.router import ModelNeeds
+from rosa_server.serving.core.sessions.session import misfit, observation_of, request_fields
 
 CORPUS = Path(__file__).parent / "corpus"
 MAX_PIXELS = 1 << 20  # larger pictures only make the search slow

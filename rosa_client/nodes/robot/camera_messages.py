@@ -6,7 +6,9 @@ from sensor_msgs.msg import CameraInfo
 
 from rosa_contract.config.cameras import CameraSpec, Intrinsics
 
-LEAST = 5  # coefficients that a CameraInfo of the plumb_bob model has; those that are not measured are 0
+MIN_COEFFICIENTS = (
+    5  # coefficients that a CameraInfo of the plumb_bob model has; those that are not measured are 0
+)
 
 
 def lens_of(spec: CameraSpec, focal_px: float) -> Intrinsics | None:
@@ -26,7 +28,7 @@ def camera_info(spec: CameraSpec, lens: Intrinsics | None) -> CameraInfo:
     info = CameraInfo(height=spec.height, width=spec.width)
     if lens is not None:
         info.distortion_model = lens.model
-        info.d = [*lens.distortion, *[0.0] * (LEAST - len(lens.distortion))]
+        info.d = [*lens.distortion, *[0.0] * (MIN_COEFFICIENTS - len(lens.distortion))]
         info.k = [lens.fx, 0.0, lens.cx, 0.0, lens.fy, lens.cy, 0.0, 0.0, 1.0]
         info.r = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
         info.p = [lens.fx, 0.0, lens.cx, 0.0, 0.0, lens.fy, lens.cy, 0.0, 0.0, 0.0, 1.0, 0.0]
