@@ -67,7 +67,7 @@ def two_machines() -> Iterator[tuple[Machine, Machine]]:
 
 @contextmanager
 def machines(count: int) -> Iterator[list[Machine]]:
-    """So many, at one switch, each of which reaches every other one and nothing else."""
+    """`count` machines at one switch, each of which reaches every other one and nothing else."""
     tag = f"{os.getpid() % 100_000:05d}"
     switch = f"rosa-s-{tag}"
     made = [Machine(f"rosa-m{i}-{tag}", f"10.79.0.{i + 1}") for i in range(count)]

@@ -35,7 +35,7 @@ OFF_RAD = 0.02  # an arm that is no further than this from its setpoint after a 
 DRIVER = "arm_driver"  # cause of a fault that the driver reports: its controller may have been stopped
 ELSEWHERE = "arm_elsewhere"
 RETURNS = "arm_returns"
-# A controller that was stopped gets at least this long for its first command: the arm may stand elsewhere all the same.
+# A controller that was stopped gets at least this long for its first command, as the arm may stand elsewhere.
 LEAD_S = 1.0
 RECOVER_WITHIN_S = 30.0  # what a person said counts for this long
 

@@ -78,7 +78,7 @@ class MotionLimits:
         self._low = np.array([*joints.position_min_rad, *self.closed_m])
         self._high = np.array([*joints.position_max_rad, *self.open_m])
         slack = np.array([*[JOINT_TOLERANCE_RAD] * joints.dof, *[GRIPPER_TOLERANCE_M] * len(self.grippers)])
-        self._least, self._most = self._low - slack, self._high + slack  # that are accepted
+        self._min, self._max = self._low - slack, self._high + slack  # that are accepted
         self._zones = [
             _Zone(limb, limb.chain, limb.workspace)
             for limb in limbs
@@ -110,7 +110,7 @@ class MotionLimits:
             )
             expected = f"1 to {MAX_HORIZON} waypoints of {dof} joints{widths}"
             return Refusal("wrong_shape", f"{name}: expected {expected}, got shape {asked.shape}")
-        good = (asked >= self._least) & (asked <= self._most)  # not where NaN
+        good = (asked >= self._min) & (asked <= self._max)  # not where NaN
         if not good.all():
             return self._value_refusal(asked, ~good, name)
         if not self._zones:

@@ -47,8 +47,8 @@ class SetpointGuard:
             )
         ]
         # All limits in the order of `PARTS`: one comparison of all costs a fraction of five (a period is 10 ms).
-        self._most = np.concatenate([self._joints_high, self._joints_high, *motion])
-        self._least = np.concatenate([self._joints_low, self._joints_low, *(-limit for limit in motion)])
+        self._max = np.concatenate([self._joints_high, self._joints_high, *motion])
+        self._min = np.concatenate([self._joints_low, self._joints_low, *(-limit for limit in motion)])
         self._refusal: Refusal | None = None
         self.begin(np.zeros(joints.dof))
 
@@ -67,7 +67,7 @@ class SetpointGuard:
         """From now on positions have to be between these (dof,)."""
         self._low, self._high = low, high
         both = slice(0, 2 * len(low))
-        self._least[both], self._most[both] = np.tile(low - STILL, 2), np.tile(high + STILL, 2)
+        self._min[both], self._max[both] = np.tile(low - STILL, 2), np.tile(high + STILL, 2)
 
     def pause(self) -> None:
         """Nothing is sent in this period: the arm rests at what was sent last."""
@@ -135,14 +135,14 @@ class SetpointGuard:
 
     def _beyond(self, values: Array) -> Refusal | None:
         """`values` (5 dof,): the rows of `PARTS`."""
-        good = (values >= self._least) & (values <= self._most)  # not where NaN
+        good = (values >= self._min) & (values <= self._max)  # not where NaN
         if good.all():
             return None
         rows = values.reshape(len(PARTS), -1)
         if not np.isfinite(rows[:2]).all():
             return Refusal("setpoint_not_finite", f"a setpoint is not finite: {rows[0]}")
         row = int(np.argmin(good.reshape(rows.shape).all(axis=1)))
-        least, most = self._least.reshape(rows.shape)[row], self._most.reshape(rows.shape)[row]
+        least, most = self._min.reshape(rows.shape)[row], self._max.reshape(rows.shape)[row]
         over = np.maximum(least - rows[row], rows[row] - most)
         joint = int(np.argmax(over))
         part, unit = list(PARTS.items())[row]

@@ -47,7 +47,7 @@ class CameraInput:
     )
     colours: str = setting("order of the colours that the model takes", RGB, choices=COLOURS)
     turn_deg: int = setting(
-        "turned by so much against the clock before anything else: 0, 90, 180 or 270; for a camera that is mounted"
+        "turned counterclockwise by this angle before anything else: 0, 90, 180 or 270; for a camera that is mounted"
         " upside down, or a model that was trained so",
         0,
         at_least=0,

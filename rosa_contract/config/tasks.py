@@ -53,9 +53,9 @@ class Pipeline:
         choices=EXECUTIONS,
     )
     share_observation_ms: float = setting(
-        "calls that would leave within so many ms of an observation are about it, so that a model that shares prefixes"
-        " sees it once: periodic calls leave early (by half their period at most), and System 1 acts on what System 2"
-        " has just planned with; 0: only what is due at the same time is about one observation",
+        "calls that would leave within this many ms of an observation are about it, so that a model that shares"
+        " prefixes sees it once: periodic calls leave early (by half their period at most), and System 1 acts on what"
+        " System 2 has just planned with; 0: only what is due at the same time is about one observation",
         0.0,
         at_least=0,
         at_most=10_000,
@@ -136,7 +136,7 @@ class Component:
     )
     plans_after: int = setting(
         "the prompt is followed by what System 2 has planned in this task, a line each; a plan counts when it was made"
-        " so many times in a row; 0: no plans; monitor only",
+        " this many times in a row; 0: no plans; monitor only",
         0,
         at_least=0,
         at_most=100,

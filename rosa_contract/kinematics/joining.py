@@ -18,7 +18,7 @@ from rosa_contract.wire.overlap import Overlap
 
 
 def soft_mask(frozen: int, overlap: int, horizon: int) -> NDArray[np.float64]:
-    """Weights `(horizon,)` of an overlap of so many steps, equation 5."""
+    """Weights `(horizon,)` of an overlap of `overlap` steps, equation 5."""
     weights = np.zeros(horizon)
     rows = np.arange(min(overlap, horizon))
     share = np.clip((overlap - rows) / (overlap - frozen + 1), 0, 1)

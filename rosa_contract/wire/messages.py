@@ -128,8 +128,8 @@ class Welcome:
     )
     starts_ms: Mapping[str, float] = declared(
         Map(Number(0.0, MAX_START_MS), MAX_BATCH),
-        "component -> its first call is not sent before so much later, and a periodic one keeps that phase; without an"
-        " entry: at once",
+        "component -> its first call is not sent before this time has passed, and a periodic one keeps that phase;"
+        " without an entry: at once",
         dict,
     )
     permits: Sequence[str] = declared(
@@ -281,7 +281,7 @@ class Response:
     output: Output | None = declared(InFrames("the second frame"), "with status `ok` only", None)
     pace: float = declared(
         Number(0.0, MAX_PACE),
-        "for the next seconds the robot may call so many times its rate; 0: nothing is said",
+        "for the next seconds the robot may call at this multiple of its rate; 0: nothing is said",
         0.0,
     )
 

@@ -74,7 +74,7 @@ class ModelOutput:
 class Capabilities:
     """What a model can besides answering batches. A backend that declares none has the defaults.
 
-    `at_once`: above 1 where it batches continuously by itself, as vLLM does: so many calls of `infer` it takes at a
+    `at_once`: above 1 where it batches continuously by itself, as vLLM does: how many calls of `infer` it takes at a
     time, from different threads. `shares`: requests about one observation cost it less, so the gateway brings them to
     one worker. `inpaints`: its chunks join `ModelInput.overlap` by themselves; the worker blends those of any other.
     `takes_any`: it hands on whatever it is given, as one in front of another server does, and `input_spec` is empty;

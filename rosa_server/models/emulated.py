@@ -31,8 +31,8 @@ class EmulatedBackend:
     standard deviation of a normal variation, the same in every run with the same `seed`. System 1 answers `actions`
     (horizon, dof): the robot's own joint positions and gripper width again, so that an arm stands still, or zeros where
     the request names none. Every other component answers `text` and `verdict`; the empty one means "safe" of a
-    safety component and "ongoing" of any other. With `at_once` above 1 it batches continuously: so many calls run at a
-    time, and each gets on the slower the more there are.
+    safety component and "ongoing" of any other. With `at_once` above 1 it batches continuously: that many calls run at
+    a time, and each gets on the slower the more there are.
     """
 
     def __init__(

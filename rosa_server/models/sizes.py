@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 
-def check_least(config: object, least: int, *names: str) -> None:
-    """Raise `ValueError` for the first of these sizes below `least`."""
+def check_min(config: object, minimum: int, *names: str) -> None:
+    """Raise `ValueError` for the first of these sizes below `minimum`."""
     for name in names:
-        if getattr(config, name) < least:
+        if getattr(config, name) < minimum:
             what = f"{type(config).__name__}.{name}"
-            raise ValueError(f"{what}: expected at least {least}, got {getattr(config, name)}")
+            raise ValueError(f"{what}: expected at least {minimum}, got {getattr(config, name)}")
 
 
 def check_multiple(config: object, name: str, of: str) -> None:

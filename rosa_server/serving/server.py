@@ -240,7 +240,7 @@ def _relay_of(
 
 
 def _watch_post(setting: str, hub: Hub, context: zmq.Context[zmq.Socket[bytes]], robots: str) -> WatchPost:
-    """Where the factory file leaves the place to the server, a server without one serves all the same."""
+    """Where the factory file leaves the place to the server, a server without one still serves."""
     try:
         endpoint = watch_endpoint(setting, robots)
         return WatchPost(hub, context, endpoint)

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 LEARNING_RATE = 0.2  # of every new measurement
 MAX_STEP = (
-    20.0  # a measurement counts as so many times the estimate at most: one batch that hung is no profile
+    20.0  # a measurement counts as at most this multiple of the estimate: one batch that hung is no profile
 )
 FRESH_WINDOWS = 8  # a size that has not run for so long is no longer known to be slow
 
 SLACK = 0.98  # of an SLO: what a batch and its calls' wait for a server may take
-SPARE = 1.07  # a slow batch takes so many times its usual time, as far as nothing was measured
+SPARE = 1.07  # a slow batch takes this multiple of its usual time, as far as nothing was measured
 MIN_WAIT_S = 0.005  # of a call with a permit, where robots answer at once
 RETURN_MARGIN_S = 0.002  # reserved for the answer's way from the worker back to the gateway
 # The next batch is sent this long before the one that runs ends: a call that still waits can be replaced.
@@ -47,14 +47,14 @@ class BatchProfile:
         self._age: dict[int, int] = {}  # windows since a size ran the last time, of those that have
 
     def runs_as(self, batch_size: int) -> int:
-        """The size that a batch of so many requests is run with."""
+        """The size that a batch of `batch_size` requests is run with."""
         if not self.padded:
             return batch_size
         place = bisect_left(self._sizes, batch_size)
         return self._sizes[place] if place < len(self._sizes) else batch_size
 
     def best_count(self, count: int) -> int:
-        """How many of so many requests to run: as many as there are, or fewer where padding would be dearer than
+        """How many of `count` requests to run: as many as there are, or fewer where padding would be dearer than
         leaving the rest for the next batch."""
         if not self.padded or count <= 1:
             return count

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# The next batch is decoded while a model runs that takes so long, where decoding the last one took so much CPU time:
+# The next batch is decoded while a model runs if that takes this long and decoding the last one took this CPU time:
 # handing the sockets to another thread and back costs about 0.1 ms.
 MIN_RUN_MS, MIN_DECODE_MS = 4.0, 0.5
 MIN_SHARED_MS = 0.3  # of CPU time a request: below it, decoding in other threads costs more than it gains

@@ -125,7 +125,7 @@ def unlike(answered: Sequence[Answered], slower: float = 1.0, scale: float = 1.0
     """How far predicted joints are from the recorded ones, as a share of how far these move: 0 the same, 1 no better
     than to stand still. None: nothing to compare, or nothing moved.
 
-    `slower`: as if the prediction were played so many times as slow; `scale`: as if it moved so many times as far.
+    `slower`: as if the prediction were played more slowly by this factor; `scale`: as if it moved farther by this one.
     """
     off = moved = 0.0
     for one in answered:

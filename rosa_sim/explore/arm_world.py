@@ -277,7 +277,7 @@ class ArmWorld:
 
     def _judge_cause(self, commanded_rad: float, by_rad: float, led: bool) -> None:
         """An arm that nothing may move is commanded to stay, and its controller moves it by no more than `OFF_RAD` to
-        where it is commanded to be: by so much it may have begun beside it."""
+        where it is commanded to be: it may have begun that far beside it."""
         rested = self.arm.now_s > self.quiet_s + self.stop_s
         caused = self.may_move or self.may_return or led or self.arm.now_s <= self.stops_until_s
         if caused and not rested:

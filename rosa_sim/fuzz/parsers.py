@@ -271,7 +271,7 @@ def openpi_client(data: bytes) -> None:
 
 
 def gr00t_client(data: bytes) -> None:
-    """A request is so many robots' observations, in one of three dialects, or a refusal."""
+    """A request is some robots' observations, in one of three dialects, or a refusal."""
     with suppress(WireError, MappingError):
         request, arrays = unpack(data)
         if isinstance(request, dict):

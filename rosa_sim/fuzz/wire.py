@@ -39,7 +39,7 @@ def ready(name: bytes = b"", **more: bytes) -> bytes:
 
 
 def idle_connections(host: str, port: int, count: int) -> list[socket.socket]:
-    """So many at once, of which none ever says anything. Those that the gateway has no room for wait in the kernel."""
+    """`count` at once, none of which ever says anything. Those that the gateway has no room for wait in the kernel."""
     sockets = []
     for index in range(count):
         if index % 50 == 49:

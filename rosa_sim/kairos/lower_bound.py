@@ -91,7 +91,7 @@ def shortest_first(jobs: Sequence[tuple[float, float]]) -> list[float]:
 
 
 def fleet_bound_s(tasks: Sequence[Task], robots: int, tiers: Sequence[Tier], ahead_s: float) -> float:
-    """No schedule in which so many robots take these tasks in this order, each the next one when it has ended one, has
+    """No schedule in which `robots` robots take these tasks in this order, each the next one when it has ended one, has
     a smaller mean latency. As in `Replay.back_to_back` robot k of N begins after k/N seconds."""
     hz, fastest_s = rounds_hz(tiers), answer_s(tiers)
     way_s = 2 * min(tier.link_s for tier in tiers)

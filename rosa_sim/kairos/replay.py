@@ -130,7 +130,7 @@ class Replay(SimulatedServers):
         return self._play()
 
     def back_to_back(self, tasks: Sequence[Task], robots: int) -> Outcome:
-        """So many robots do the tasks one after another, the first ones from within the first second."""
+        """`robots` robots do the tasks one after another, the first ones from within the first second."""
         self._waiting = list(reversed(tasks))
         self._to_come = min(robots, len(tasks))
         for robot in range(self._to_come):

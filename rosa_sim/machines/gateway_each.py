@@ -88,7 +88,7 @@ class GatewayEach(Story):
         return self.events(name, since_s, self.text(node))
 
     def fleet(self, count: int) -> None:
-        """So many robots, on the first machine."""
+        """`count` robots, on the first machine."""
         for name, other in ("ab", "ba"):
             gateways = f"{self.robots_at[name]},{self.robots_at[other]}"
             half = count // 2 if name == "b" else count - count // 2

@@ -45,8 +45,8 @@ def write_profile(folder: Path, model: str, first_ms: float, each_ms: float) -> 
 def plan(
     nodes: Nodes, content: dict[str, Any], folder: Path, servers: int, standby: int = 0
 ) -> tuple[str, ...]:
-    """What `rosa serve` is told to run this factory by a schedule of so many servers, of which some stand by. Raises
-    `RuntimeError`."""
+    """What `rosa serve` is told to run this factory by a schedule of `servers` servers, of which `standby` stand by.
+    Raises `RuntimeError`."""
     options = content["models"]["policy"]["options"]
     profiles, path = folder / "profiles", folder / f"plan{servers}.json"
     write_profile(profiles, "policy", options["latency_ms"], options["per_item_ms"])

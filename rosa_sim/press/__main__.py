@@ -1,4 +1,4 @@
-"""`python -m rosa_sim.press`: so many buttons, and how it went; with --ros through the robot's nodes and a server."""
+"""`python -m rosa_sim.press`: presses some buttons and says how it went; with --ros through nodes and a server."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from rosa_client.drivers.arms.action_names import short, why_missing
 # Franka's documentation of libfranka, "Network bandwidth, delay and jitter test": one period is 1 ms, and of that
 # the controller and the control box need their shares.
 FCI_WARN_MS, FCI_FAIL_MS = 0.5, 1.0
-JOINT_STATES_LEAST_HZ = 20.0
+MIN_JOINT_STATES_HZ = 20.0
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,9 @@ def _joints(joints: Sequence[str], fact: ArmFact) -> Finding:
         return Finding(
             check, FAIL, "wrong_joints", words, "correct `joints` in the robot file: prefixes differ"
         )
-    if fact.joints_hz < JOINT_STATES_LEAST_HZ:
+    if fact.joints_hz < MIN_JOINT_STATES_HZ:
         words = (
-            f"{len(joints)} joints at {fact.joints_hz:.0f} Hz, expected {JOINT_STATES_LEAST_HZ:g} at least"
+            f"{len(joints)} joints at {fact.joints_hz:.0f} Hz, expected {MIN_JOINT_STATES_HZ:g} at least"
         )
         return Finding(check, WARN, "slow", words, "raise the rate of the joint_state_broadcaster")
     return fine(check, f"{len(joints)} joints at {fact.joints_hz:.0f} Hz")

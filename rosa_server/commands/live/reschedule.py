@@ -64,7 +64,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def replan(server: Running, servers: int | None, arguments: argparse.Namespace) -> int:
-    """Plan for the robots that have slots, on so many servers (none: as before), and have it carried out."""
+    """Plan for the robots that have slots, on `servers` servers (None: as before), and have it carried out."""
     about = server.about()
     if "schedule" not in about:
         raise RunningError(

@@ -49,7 +49,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--slower",
         type=float,
         metavar="TIMES",
-        help=f"with --canary or --shadow: a call may run so many times as long ({DEFAULT.slower:g})",
+        help=f"with --canary or --shadow: a call may take this many times as long ({DEFAULT.slower:g})",
     )
     parser.add_argument(
         "--distance",

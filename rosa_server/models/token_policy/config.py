@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rosa_server.models.sizes import check_least, check_multiple
+from rosa_server.models.sizes import check_min, check_multiple
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class TokenPolicyConfig:
 
     def __post_init__(self) -> None:
         sizes = ("width", "layers", "heads", "kv_heads", "mlp", "vocabulary", "action_tokens")
-        check_least(self, 1, *sizes)
+        check_min(self, 1, *sizes)
         if self.width % self.heads or self.head_dim % 2:
             raise ValueError(f"TokenPolicyConfig: {self.heads} heads do not share a width of {self.width}")
         check_multiple(self, "heads", "kv_heads")

@@ -33,7 +33,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 CAMERA = "image"
 MAX_PROMPT_TOKENS = 128
 EMPTY = "\u2581"  # the token that stood before the action when OpenVLA was trained
-PAD_TO = 64  # by so many is the vocabulary padded where config.json does not say it
+PAD_TO = 64  # the vocabulary is padded to a multiple of this where config.json does not say it
 # What transformers' Llama takes where config.json is silent, which is how the published numbers were made.
 LLAMA = {"num_attention_heads": 32, "rope_theta": 10_000.0, "rms_norm_eps": 1e-6}
 VISION_HEADS = 16  # of DINOv2 large and SigLIP so400m

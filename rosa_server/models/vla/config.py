@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rosa_server.models.sizes import check_least, check_multiple
+from rosa_server.models.sizes import check_min, check_multiple
 from rosa_server.models.token_policy.vision_transformer import SIGLIP_SO400M, VisionConfig
 
 
@@ -37,7 +37,7 @@ class VlaConfig:
 
     def __post_init__(self) -> None:
         sizes = ("width", "layers", "heads", "kv_heads", "mlp", "vocabulary", "expert_width", "expert_mlp")
-        check_least(self, 1, *sizes, "horizon", "action_dim", "cameras", "proprioception", "steps_per_token")
+        check_min(self, 1, *sizes, "horizon", "action_dim", "cameras", "proprioception", "steps_per_token")
         if self.head_dim < 2 or self.head_dim % 2:
             raise ValueError(f"VlaConfig.head_dim: expected an even number, got {self.head_dim}")
         check_multiple(self, "heads", "kv_heads")

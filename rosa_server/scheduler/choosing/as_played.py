@@ -1,7 +1,7 @@
 """Schedules whose SLOs hold as the server lets the planned robots call, though not whenever calls come.
 
 Profiles know arrivals at random alone, whose p99 holds what seldom comes together. Robots come as the server's phases
-and permits let them, so a factory that would be refused may be served all the same. Then schedules whose SLOs hold at a
+and permits let them, so a factory that would be refused may still be served. Then schedules whose SLOs hold at a
 lower percentile are played through with the real serving core, at the rates that were seen, and one with everything in
 time is taken. It holds for the planned robots alone, so none is admitted beyond them.
 
@@ -51,8 +51,8 @@ WAYS = (*((each, False) for each in LOWER), *((each, True) for each in BALANCED)
 # Of what was seen; how often it is halved until every server carries it.
 BALANCED_SHARE, BALANCED_STEPS = 0.5, 4
 MAX_WAIT_S, WAIT_STEPS = 30.0, 16
-# Of the network there and back, ms: robots that are nearer may march in step. A schedule should also hold with so much
-# more, and with so much jitter each way.
+# Of the network there and back, ms: robots that are nearer may march in step. A schedule should also hold when it is
+# slower by `SLOWER_MS`, and with `JITTER_MS` of jitter each way.
 NEARER_MS, SLOWER_MS, JITTER_MS = 0.6, 10.0, 3.0
 SHARE_STEP = 0.02  # shares in time that differ by less are alike; then the objective decides
 

@@ -86,7 +86,7 @@ class _Queue:
         return known
 
     def take(self, idle: int) -> list[Asked]:
-        """The waiting calls that run next, while so many servers are idle."""
+        """The waiting calls that run next, while `idle` servers are idle."""
         count = len(self.waiting)
         each = -(-count // max(1, idle))
         if len(self.slos_s) == 1:  # as below, in the order in which they wait

@@ -25,7 +25,7 @@ from rosa_server.simulator.network import Network
 from rosa_server.simulator.scripted import ScriptedFleet, Tally
 from rosa_server.simulator.servers import Serving
 
-# Controllers of the serving core settle; then it is measured until so many calls were seen, within these bounds.
+# Controllers of the serving core settle; then it is measured until `CALLS` calls were seen, within these bounds.
 SETTLE_S, MIN_MEASURED_S, MAX_MEASURED_S, CALLS = 6.0, 6.0, 20.0, 3000
 VARIATION = 0.03  # of one run: standard deviation, as a share
 NETWORK_MS = 0.5  # one way

@@ -34,7 +34,7 @@ from rosa_server.scheduler.search.fairness import Candidate
 from rosa_server.scheduler.search.polish import polish
 
 MIN_MOVE_GAIN = 1.01  # factor on what is predicted that a move has to bring
-LARGEST_MOVE, SMALLEST_MOVE = 8, 64  # one of so many servers
+LARGEST_MOVE, SMALLEST_MOVE = 8, 64  # divisors: a move takes an eighth of the servers at first, and a 64th at the end
 RATE_STEPS = 6  # bisections for the rates that a division of the servers still carries
 
 
@@ -90,7 +90,7 @@ def rebalanced(
 
 
 def divided(pool: Pool, counts: Mapping[ServerKind, int], rates_hz: Mapping[str, float]) -> Candidate | None:
-    """The streams of every goal-coupled component on so many servers of each kind, at rates of at most `rates_hz` or
+    """The streams of every goal-coupled component on `counts` servers of each kind, at rates of at most `rates_hz` or
     higher ones where there is room; None where that breaks an SLO or a minimum rate."""
     least = pool.problem.min_rates_hz
 

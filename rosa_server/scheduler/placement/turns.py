@@ -161,7 +161,7 @@ class _Play:
         rates_hz = [tenant.rate_hz for tenant in tenants]
         self._until_s = min(MIN_CALLS / min(rates_hz), MAX_CALLS / sum(rates_hz))
         self._number = 0
-        # So many are given up at their deadlines, and it is clear that this GPU does not suffice.
+        # When this many were given up at their deadlines, it is clear that this GPU does not suffice.
         self._patience = [max(2, ceil(MAX_LATE * rate_hz * self._until_s)) for rate_hz in rates_hz]
         self._comes: list[tuple[float, int, int, Load]] = []  # (when, number, tenant, its stream)
         # By tenant: (due, number, came, its stream).

@@ -20,7 +20,7 @@ from rosa_server.scheduler.profiles.profile import (
 )
 from rosa_server.timing.decoding import DecodeCost
 
-BINDS = 1.005  # a batch that takes so many times the model's own time waits for its pictures
+BINDS = 1.005  # a batch that takes longer than this multiple of the model's time waits for its pictures
 
 
 def cost_of(decoding: Decoding) -> DecodeCost | None:

@@ -158,7 +158,7 @@ def _prefix_share(backend: Backend, sample: ModelInput, runs: int, clock: Clock)
 def _service_ms(
     backend: Backend, sample: ModelInput, size: int, runs: int, clock: Clock, callers: Executor
 ) -> float:
-    """Mean time of a call while so many callers call again and again; one call of each first does not count."""
+    """Mean time of a call while `size` callers call again and again; one call of each first does not count."""
 
     def call(times: int) -> None:
         for _ in range(times):

@@ -1,6 +1,6 @@
 """Profiles of models and GPUs that nobody has measured: a roofline of the data sheet, then a simulated queue.
 
-A request is a few runs of networks: so many times, with so many parameters, over so many tokens. A run takes as long as
+A request is a few runs of networks, each with its count, parameters and tokens. A run takes as long as
 its arithmetic or as moving its weights and, where given, activations and cache does, whichever is longer, and a fixed
 time besides. Peaks are those of the data sheets (dense, 16 bit); how much of them is reached is assumed.
 `python -m benchmarks.scheduling.roofline` compares it with published figures.
@@ -73,7 +73,7 @@ GPUS = {
 
 @dataclass(frozen=True)
 class Run:
-    """`times` runs of a network with so many `parameters` over so many `tokens` of one request.
+    """`times` runs of a network with this number of `parameters`, over this number of `tokens` of one request.
 
     `token_bytes`: activations and cache that are moved for each token, besides the weights. They decide where memory
     is slow for its GPU (Jetson) or tokens are many; 0 leaves them out.

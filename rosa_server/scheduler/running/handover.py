@@ -41,7 +41,7 @@ def hand_over(
     """What the server runs. Raises `ConfigError` for a schedule of another factory, or one that is a refusal.
 
     Robots beyond the planned ones are admitted where the profiles are there to judge by, and still allow the schedule.
-    It is carried out by the policies all the same: their profiles are those of today.
+    The policies carry out even such a schedule: their profiles are those of today.
     """
     options = check(factory, schedule, source)
     placement = placement_of(schedule)

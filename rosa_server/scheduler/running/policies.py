@@ -28,7 +28,7 @@ UNASKED_SLACK = (
 )
 LARGEST = 64  # requests that run together
 SPARE = 1.25  # calls at a time carry this much more than the load that robots ask for
-SPARE_TIME = 1.15  # a call among so many others takes so many times its usual time
+SPARE_TIME = 1.15  # a call among as many others may take this multiple of its usual time
 MIN_AT_ONCE = 4  # fewer make calls wait for each other though the server has room
 NEAR_BEST, NEAR_BEST_MIXED = (
     0.9,
@@ -294,8 +294,8 @@ def calls_at_once(
     problem: Problem, schedule: Schedule, servers: list[ServerPlan], library: ProfileLibrary
 ) -> int:
     """The fewest calls at a time that carry what robots ask for, with some to spare: more would end together, and their
-    robots would come to System 1 together. No more than with which a server is as good as full, and never so many that
-    beside all others one would be late: a server that is behind would then answer nobody in time."""
+    robots would come to System 1 together. No more than with which a server is as good as full, and never more than
+    leave each one in time beside all others: a server that is behind would then answer nobody in time."""
     needs = problem.needs
     loads_hz: dict[str, float] = {}  # component -> what comes to one server
     slos_s: dict[str, float] = {}  # component -> the tightest

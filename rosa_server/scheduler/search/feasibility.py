@@ -18,7 +18,7 @@ CORRECTIONS = 6
 
 
 def is_served(catalog: Catalog, problem: Problem, servers: int) -> bool:
-    """Whether so many active servers keep every SLO of `problem` at its minimum rates."""
+    """Whether `servers` active servers keep every SLO of `problem` at its minimum rates."""
     obligations = provision_obligations(catalog, problem)
     pool = Pool(catalog, problem, servers - len(obligations or ()))
     if obligations is None or pool.servers < len(pool.kinds):

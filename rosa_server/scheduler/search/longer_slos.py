@@ -49,7 +49,7 @@ def longer_slos(catalog: Catalog, problem: Problem, servers: int) -> Refusal | N
 
 
 def stretched(problem: Problem, factor: float, components: Collection[str]) -> Problem:
-    """The same factory with SLOs of these components so many times as long, rounded up to whole milliseconds."""
+    """The same factory with SLOs of these components `factor` times as long, rounded up to whole milliseconds."""
     classes = tuple(
         replace(
             cls,

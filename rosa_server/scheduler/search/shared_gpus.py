@@ -109,7 +109,7 @@ def place_on_gpus(
     gpus: float,
     largest: int | None = None,
 ) -> list[Gpu] | None:
-    """Servers that carry these rates within every SLO and equation (4), on at most so many GPUs; None where none are
+    """Servers that carry these rates within every SLO and equation (4), on at most `gpus` GPUs; None where none are
     found."""
     servers = _servers(catalog, problem, rates_hz)
     if servers is None:

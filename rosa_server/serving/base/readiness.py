@@ -54,7 +54,7 @@ class Readiness:
         self._unsure.discard(fd)
 
     def wait(self, timeout_ms: int) -> list[Source]:
-        """What can be read, at most so much later. A ZeroMQ socket is named again until it is found empty."""
+        """What can be read, after at most `timeout_ms`. A ZeroMQ socket is named again until it is found empty."""
         self._unsure.update(self._always)
         found: list[Source] = [self._sockets[fd] for fd in sorted(self._unsure) if self._readable(fd)]
         for fd, _ in self._poll.poll(0 if found else timeout_ms):

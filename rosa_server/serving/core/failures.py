@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 MAX_IN_A_ROW = 3  # batches of which nothing was answered; then the model is tested
-SEVERAL = 2  # robots; what fails for so many is no single robot's bad input
+SEVERAL = 2  # robots; what fails for this many is no single robot's bad input
 MAX_ROBOTS = 64  # names that are kept
 
 

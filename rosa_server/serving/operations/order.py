@@ -38,7 +38,7 @@ class OperationError(CausedError):
         "no_slots": "there is no schedule: any robot may come, and there is nothing to change",
         "not_admitted": "no server has room for one more robot",
         "node_away": "the gateway of the node that it concerns is not there",
-        "too_many": "so many robots were removed that no more are remembered",
+        "too_many": "more robots were removed than are remembered",
     }
 
 

@@ -185,7 +185,7 @@ class OrderRelay:
             self._answer(order, PeerOrderTold(order.number, True, cause, words[:MAX_TEXT_CHARS]))
 
     def _answer(self, order: Order, told: PeerOrderTold) -> None:
-        """What is lost on the way is in this gateway's log all the same."""
+        """What is lost on the way is still in this gateway's log."""
         self._others.say(order.watcher.removeprefix(RELAYED).decode(), told)
 
     def compare(self, workers: Sequence[str]) -> Mapping[str, WorkerTally]:

@@ -65,7 +65,7 @@ class Work:
     batches: int = 0
     calls: int = 0
     busy_ms: float = 0.0  # their run time together; calls that ran beside each other count their share
-    filled: int = 0  # places of these batches that were taken, of so many that there were
+    filled: int = 0  # places of these batches that were taken, of `room` in all
     room: int = 0
 
 
@@ -122,7 +122,7 @@ class Hub:
                 self.actions += 1
 
     def ran(self, worker: WorkerState, calls: int, run_ms: float) -> None:
-        """A worker has ended a batch of so many calls."""
+        """A worker has ended a batch of `calls` calls."""
         work = self._work.get(worker.replica)
         if work is None:
             work = self._work[worker.replica] = Work()

@@ -46,7 +46,7 @@ class GatewayEnd:
         self._readiness.unregister(fd)
 
     def wait(self, timeout_ms: int) -> list[Source]:
-        """What is readable, at most so much later; also what holds no messages."""
+        """What is readable, after at most `timeout_ms`; also what holds no messages."""
         return self._readiness.wait(timeout_ms)
 
     def given_back(self) -> None:

@@ -416,7 +416,7 @@ class ServingCore:
     def on_lost(self, now_s: float, worker_id: str, why: str) -> None:
         """A worker is gone. When a replica has none left, its streams move to a standby, if the schedule has one."""
         worker = self.pool.remove(worker_id)
-        # A worker that never warmed up is in no pool, but its replica has failed all the same.
+        # A worker that never warmed up is in no pool, but its replica has failed as well.
         replica = worker.replica if worker is not None else replica_name(worker_id)
         if replica in self.router.placement.replicas and not self.pool.serves(replica):
             self._rerouting.streams_moved(now_s, self.router.lost(replica), f"{replica} failed: {why}")

@@ -102,7 +102,7 @@ class Connections:
         return robot
 
     def received(self, key: int, count: int, now_s: float) -> list[Close]:
-        """So many bytes have come over a connection since it began, without those that wait in the kernel."""
+        """`count` bytes have come over a connection since it began, without those that wait in the kernel."""
         one = self._by_key.get(key)
         if one is None or one.cut:
             return []
@@ -120,7 +120,7 @@ class Connections:
         return []
 
     def has_room(self, key: int, size: int) -> bool:
-        """Whether an answer of so many bytes may be sent, as far as is known."""
+        """Whether an answer of `size` bytes may be sent, as far as is known."""
         one = self._by_key.get(key)
         if one is None or one.unread == 0:
             return True
@@ -158,7 +158,7 @@ class Connections:
         return self._cut(one, "unread_answers", f"{one.unread} bytes, and its queue is full", now_s)
 
     def took(self, key: int, count: int, now_s: float) -> bool:
-        """The machine of a peer has acknowledged so many bytes since the connection began. Whether more is unread."""
+        """The machine of a peer has acknowledged `count` bytes since the connection began. Whether more is unread."""
         one = self._by_key.get(key)
         if one is None or one.cut:
             return False

@@ -21,7 +21,7 @@ CAUSES = {
     "bad_messages": "too many messages that nobody can read",
     "address_waits": "its address was cut off before and has to wait",
     "key_revoked": "its key is no longer in the key folder",
-    "too_old": "so many connections came after it that its number is soon given again",
+    "too_old": "too many connections came after it: its number is soon given again",
 }
 # The address has to wait after these.
 UNREAD = ("unread_answers", "unread_in_all", "not_reading")  # whoever is cut off for these reads nothing
@@ -103,7 +103,7 @@ def shown(value: float, unit: str) -> str:
 
 
 def limits_for(descriptors: int, reserved: int = 256) -> Limits:
-    """The limits that fit a process which may open so many descriptors; a connection takes two."""
+    """The limits that fit a process which may open this many descriptors; a connection takes two."""
     connections = max(16, min(Limits.connections, (descriptors - reserved) // 2))
     return Limits(
         connections=connections,

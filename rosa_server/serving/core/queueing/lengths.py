@@ -10,7 +10,7 @@ from typing import Any
 
 MIN_KNOWN = 5  # ended tasks, of whatever kind, before anything is expected of another one
 OTHERS = (
-    2  # of a kind's expectation all other tasks are so many: one task of a kind says more than all others
+    2  # tasks of a kind that all others together count as: one task of the kind says more than all others
 )
 MAX_OF_KIND = 200  # of each kind the latest are kept
 MAX_KINDS = 500  # the kind that was not heard of for longest is forgotten

@@ -21,7 +21,7 @@ class Edge:
     places: int
 
     def wait_s(self, position: int) -> float:
-        """How long a call waits there before it runs, with so many calls before it."""
+        """How long a call waits there before it runs, with `position` calls before it."""
         return max(0.0, self.free_in_s) + self.round_s * (position // max(1, self.places))
 
 

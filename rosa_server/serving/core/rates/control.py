@@ -34,7 +34,7 @@ ROOM, ROOM_LEFT = (
 )  # of those who ask, this share finds an idle server: nobody need ask; until it is this
 MAX_LATE = 0.01  # share of late calls with which that holds
 
-MAX_SPARE = 1.3  # what is measured of slow batches counts up to so many times their usual time
+MAX_SPARE = 1.3  # what is measured of slow batches counts up to this multiple of their usual time
 SLOWEST = 0.98  # of the batches of the last seconds: the slower ones are too few to matter
 MIN_RUNS, MAX_RUNS = 50, 1000  # batches, from which that follows
 LOOK_EVERY_S = 0.0005  # permits are looked at again because time has passed
@@ -56,7 +56,7 @@ class RateControl:
     def __init__(self, profile: BatchProfile) -> None:
         """`profile`: times of its batches, as they are learned."""
         self.line = Permits()
-        self.pace = 1.0  # so many times its planned rate a robot may call without asking
+        self.pace = 1.0  # multiple of its planned rate at which a robot may call without asking
         # What it is held to: it hears of its pace with an answer, so that of the window before counts.
         self.tolerated = 1.0
         self._profile = profile
@@ -200,7 +200,7 @@ class RateControl:
         # A worker that is free before a call could come takes what is there by then: only one without any waits for it.
         batches = max(0, now - calls) + max(0.0, soon - max(0.0, reserved - now))
         runs = (lambda count: count) if one_by_one else self._profile.best_count
-        # Those that may be in larger batches than the others run with them all the same.
+        # Those that may be in larger batches than the others run with them, too.
         begun = min(limits, default=1)
         left = ceil(reserved - 1e-9) * begun - calls
         given = line.give(now_s, batches, size, begun, left, runs)

@@ -20,18 +20,18 @@ Entry = tuple[float, int, Key]  # of the line: turn, number, who
 
 MEMORY_S = 4.0  # what was measured longer ago is forgotten
 MIN_LEAD_S, MAX_LEAD_S = 0.002, 0.2
-LEADS = 5  # a permit that brought no call within so many leads is free for another robot
+LEADS = 5  # a permit that brought no call within this many leads is free for another robot
 STALE = 100  # robots that no longer wait and still stand in line, before the line is cleared
-MAX_PASSED = 32  # robots whose calls do not fit into a batch are passed over, so many at most
+MAX_PASSED = 32  # at most this many robots are passed over because their calls do not fit into a batch
 TINY, APART_S = 1e-9, 1e-6
 LOST_AFTER_S = 0.2  # a call that comes later is no answer: its robot has not heard of its permit
-# So is one that takes so many times the median, and at least so long: it has called at its rate in the meantime.
+# So is one that takes this multiple of the median, and at least this long: it has called at its rate in the meantime.
 LOST_TIMES, LOST_FROM_S = 10, 0.02
 MAX_ANSWERS = 1000  # of those seconds: the newest tell how long robots take
 LEARN_EVERY = 20  # answers
 FASTEST, SLOWEST = 0.01, 0.99  # shares of the answers' times between which nearly all are
-MARGIN = 0.1  # of what is between them: one may take so much longer than the slowest
-READY_S = 0.002  # a robot that is ready so much after the others still gets a permit for the same batch
+MARGIN = 0.1  # of what is between them: one may take longer than the slowest by this share
+READY_S = 0.002  # a robot that is ready this long after the others still gets a permit for the same batch
 SMOOTHING = 0.1  # of the mean
 
 
@@ -180,8 +180,8 @@ class Permits:
         left: float = inf,
         runs: Callable[[int], int] = lambda count: count,
     ) -> list[Key]:
-        """Who may call now, for so many batches. `size`: the largest batch that a call with an SLO may be in. `runs`:
-        how many of so many calls one batch takes; the others stay in line, or they would wait for a whole batch.
+        """Who may call now, for `batches` batches. `size`: the largest batch that a call with an SLO may be in. `runs`:
+        how many of a number of calls one batch takes; the others stay in line, or they would wait for a whole batch.
 
         For each batch the first in line chooses, and those after it that may be in one as large come with it. Part of a
         batch is left of one that others are in, so it is filled with those that may be in one of `begun` calls, up to

@@ -186,7 +186,7 @@ class HomeSlots(Slots):
 
     def unwritten(self, slot: str) -> Refused:
         """It could not be written down, so nobody was told. The number is not used again: what was written may have
-        arrived all the same."""
+        arrived."""
         _, before = self._writing.pop(slot)
         self._set(slot, (self.grants[slot][0], before))
         self._put(slot)

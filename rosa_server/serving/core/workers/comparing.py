@@ -14,7 +14,7 @@ import numpy as np
 from rosa_contract.wire.messages import Output
 
 MIN_ANSWERS = 20  # of each; fewer say nothing
-MIN_SPREAD = 1e-3  # of an action's own unit: a joint that holds still counts as if it moved so much
+MIN_SPREAD = 1e-3  # of an action's own unit: a joint that holds still counts as if it moved by this
 MAX_ARRAYS = 8  # by name
 
 
@@ -24,8 +24,8 @@ class TrialLimits:
 
     failed: float = 0.02  # share of its answers that may fail beyond the old one's
     late: float = 0.05  # the same for answers that come too late
-    slower: float = 1.5  # a call may run so many times as long ...
-    slower_ms: float = 5.0  # ... and so much more
+    slower: float = 1.5  # a call may take this many times as long ...
+    slower_ms: float = 5.0  # ... and this much longer
     distance: float = 0.5  # of actions, as a part of their spread
     verdicts: float = 0.05  # share that may differ
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from rosa_server.serving.core.workers.pool import WorkerPool
 from rosa_server.serving.core.workers.worker_state import WorkerState
 
-TIMES = 3.0  # so many times what is expected of the batch ...
+TIMES = 3.0  # this multiple of what is expected of the batch ...
 GRACE_S = 0.25  # ... and this, at the least: a short batch that waits for a busy processor is no sign
 
 

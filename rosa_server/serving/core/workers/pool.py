@@ -312,7 +312,7 @@ class WorkerPool:
         return batch
 
     def ran_as(self, worker: WorkerState, batch_id: int, size: int) -> None:
-        """A call ran together with others that this pool knows nothing of: so many were they."""
+        """A call ran together with others that this pool knows nothing of: `size` in all."""
         if batch_id in worker.batches and size > 0:
             worker.batches[batch_id].size = size
 
