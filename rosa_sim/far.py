@@ -15,7 +15,7 @@ TURN_MS = 1
 class FarLink:
     """Workers connect to `endpoint` instead of their gateway's; each keeps its identity and the order of its messages.
 
-    Runs in a thread of its own until `close`.
+    Runs in a separate thread until `close`.
     """
 
     def __init__(self, gateway: str, endpoint: str, link_s: float) -> None:

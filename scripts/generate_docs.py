@@ -58,7 +58,7 @@ DOCS = ROOT / "docs"
 FACTORY_SECTIONS = (
     ("`server_cluster`", config.ServerCluster),
     ("`robot_fleet`, a list of", config.FleetEntry),
-    ("A task, under a name of its own", tasks.Task),
+    ("A task, under its own name", tasks.Task),
     ("`<task>.pipeline`", tasks.Pipeline),
     ("`<task>.pipeline.horizon`", horizon.Horizon),
     ("`<task>.components.<name>`", tasks.Component),

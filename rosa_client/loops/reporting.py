@@ -32,7 +32,7 @@ from rosa_contract.wire.status import (
 )
 
 MIN_BETWEEN_S = 0.1  # of two reports, whatever happens
-# A robot goes from one to the other with every chunk; all other changes of state are worth a report of their own.
+# A robot goes from one to the other with every chunk; all other changes of state are worth their own report.
 WORKING = (State.INFERRING, State.EXECUTING)
 
 

@@ -153,7 +153,7 @@ class SetpointGuard:
         return Refusal(f"setpoint_{part}", reason)
 
     def _led(self, setpoint: Setpoint) -> Refusal | None:
-        """A command with a time of its own begins at rest."""
+        """A command with its own time begins at rest."""
         if setpoint.within_s and np.abs(self._sent_velocity).max() > STILL / self._period_s:
             return Refusal("setpoint_velocity", "an arm in motion was to be led elsewhere")
         return None

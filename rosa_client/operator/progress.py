@@ -8,7 +8,7 @@ from typing import Any
 
 from rosa_client.operator.robot_view import RobotView
 
-# A round passes through these again and again; any other state is worth a line of its own.
+# A round passes through these again and again; any other state is worth its own line.
 ROUTINE = ("inferring", "executing")
 
 

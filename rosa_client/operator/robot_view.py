@@ -115,7 +115,7 @@ class RobotView:
         return self._silent_since(self.status_s, now_s)
 
     def arm_silent_for_s(self, now_s: float) -> float:
-        """The same for the arm node, which has a status of its own."""
+        """The same for the arm node, which has its own status."""
         return self._silent_since(self.arm_s, now_s)
 
     def _silent_since(self, heard_s: float, now_s: float) -> float:

@@ -24,7 +24,7 @@ ENDS_WITHIN_S = 10.0
 
 
 class RobotGroup:
-    """`count` robots in a thread of their own, each with a place at the server; their calls share batches."""
+    """`count` robots in a separate thread, each with a place at the server; their calls share batches."""
 
     def __init__(
         self,

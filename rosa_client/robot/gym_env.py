@@ -22,7 +22,7 @@ SAME_STEP = (
 class RosaEnv:
     """Steps without an action: `env.step()` asks the server when the last chunk is used up.
 
-    Each environment of a vector is a robot of its own, and their calls share batches. All else is the wrapped
+    Each environment of a vector is a separate robot, and their calls share batches. All else is the wrapped
     environment's.
     """
 

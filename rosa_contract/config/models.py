@@ -38,7 +38,7 @@ class Model:
         dict,
     )
     python: str = setting(
-        "interpreter of a Python environment of its own, such as /opt/lerobot/bin/python, with what the model needs and"
+        "interpreter of a separate Python environment, such as /opt/lerobot/bin/python, with what the model needs and"
         " the wheel that `rosa env` installs; default: the server's",
         "",
     )

@@ -68,7 +68,7 @@ def prompts(task: Task, told: Instruction = NOTHING) -> dict[str, str]:
     """Component -> what it is told.
 
     System 1 and 2 are told a goal's prompt also where their own names no field: it says what they do instead. Without
-    one, and without a prompt of their own, they are told the task's.
+    one, and without their own prompt, they are told the task's.
     """
     words = {**task.parameters, **told.parameters, PROMPT: told.prompt or task.prompt}
     made = {}

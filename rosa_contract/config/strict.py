@@ -18,7 +18,7 @@ from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.setting import REQUIRED
 from rosa_contract.wording import nearest, shown
 
-if typing.TYPE_CHECKING:  # a worker in an environment of its own reads no YAML, and need not have it
+if typing.TYPE_CHECKING:  # a worker in a separate environment reads no YAML, and need not have it
     import yaml
 
 MAX_FILE_BYTES = 1 << 20

@@ -1,4 +1,4 @@
-"""Messages <-> ZeroMQ frames. Frame 0 is a msgpack header; every image, and every model output, is a frame of its own.
+"""Messages <-> ZeroMQ frames. Frame 0 is a msgpack header; every image, and every model output, is a separate frame.
 
 The header is a map with `v` (schema version, checked before anything else), `type` (the message) and the message's
 fields by their names; `#`, its checksum, is last. `v` and `#` are as they were in every version: another version is

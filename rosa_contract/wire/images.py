@@ -99,7 +99,7 @@ def decode_image(image: EncodedImage, into: Rgb | None = None) -> Rgb:
         raise CodecError("bad_image", f"{image.encoding} image: OpenCV refused it: {error.code}") from None
     if bgr is None or bgr.shape[:2] != size:
         raise CodecError("bad_image", f"{image.encoding} image: {len(image.data)} bytes do not decode")
-    if into is not None and into.shape == bgr.shape:  # else OpenCV would write into an array of its own
+    if into is not None and into.shape == bgr.shape:  # else OpenCV would write into a new array
         cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB, dst=into)
         return into
     rgb: Rgb = cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB).astype(np.uint8, copy=False)

@@ -200,7 +200,7 @@ class Request:
     state: Mapping[str, Array] = declared(ARRAYS, "the robot's state", dict)
     images: Mapping[str, EncodedImage] = declared(
         InFrames(
-            "list of {camera, encoding, height, width, checksum} in the header; each picture is a frame of its own"
+            "list of {camera, encoding, height, width, checksum} in the header; each picture is a separate frame"
         ),
         f"the pictures of up to {MAX_IMAGES} cameras; the checksum is the CRC-32 of a compressed one, 0 of a raw one",
         dict,
@@ -250,7 +250,7 @@ class TaskEnds:
 
 @dataclass(frozen=True)
 class Output:
-    """What a model answers: arrays, a verdict, or text. It is a map of its own in a frame of its own."""
+    """What a model answers: arrays, a verdict, or text. It is a separate map in a separate frame."""
 
     arrays: Mapping[str, Array] = declared(
         ARRAYS,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rosa_contract.wire.rules import ID, Number, Text, declared
 
 MAX_ACTS_MS = 600_000.0
-# Steps of a plan: a monitor is told those of its task, and answers which are done, each on a line of its own.
+# Steps of a plan: a monitor is told those of its task, and answers which are done, each on its own line.
 MAX_STEPS = 16  # the oldest are forgotten
 STEP_DONE = "done: "  # before a step that is done
 MAX_KIND_CHARS = 128

@@ -66,7 +66,7 @@ class Numbers:
 
 @dataclass(eq=False)
 class Lives:
-    """The lives of one worker, one after the other; every life has an id of its own."""
+    """The lives of one worker, one after the other; every life has its own id."""
 
     spec: WorkerSpec
     backoff: Backoff = field(default_factory=Backoff)

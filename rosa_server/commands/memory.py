@@ -24,7 +24,7 @@ def memory_of(factory: Factory, library: ProfileLibrary | None = None) -> dict[s
             continue
         found[model] = profile.memory_mb
         hardware.append(profile.hardware_memory_mb)
-    # On a shared GPU each component has a worker of its own.
+    # On a shared GPU each component has its own worker.
     pairs = {(key, c.model) for task in factory.tasks.values() for key, c in task.components.items()}
     needed = [found[model] for _, model in pairs]
     together = None if None in needed else sum(each for each in needed if each is not None)

@@ -1,6 +1,6 @@
 """Which requests are refused before anything looks at them: other hosts' names, other sites' pages, unknown tokens.
 
-A page of another site can make a browser send requests here, and a name of its own can be made to mean this address
+A page of another site can make a browser send requests here, and the name of that site can be made to mean this address
 (DNS rebinding). So the name that a request was sent to has to be ours, a page that asks has to be ours, and the token
 is in a header, which no browser adds by itself. There are no cookies.
 """

@@ -107,7 +107,7 @@ def serve_dashboard(options: DashboardOptions) -> int:
 
 
 def check_reach(options: DashboardOptions) -> None:
-    """Beyond loopback everybody has a token of their own, and nobody on the way reads it."""
+    """Beyond loopback everybody has their own token, and nobody on the way reads it."""
     if is_loopback_host(options.bind) or (options.people and options.tls_cert):
         return
     missing = " and ".join(

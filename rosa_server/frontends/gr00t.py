@@ -229,7 +229,7 @@ class Gr00tServer:
     async def _all(
         self, client: Client, mapped: list[tuple[dict[str, Any], str]], reading: asyncio.Future[Message]
     ) -> list[Answer]:
-        """An answer per observation, each as a robot of its own. The first failure ends all."""
+        """An answer per observation, each as a separate robot. The first failure ends all."""
         gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def ended(done: asyncio.Future[Message]) -> None:

@@ -99,7 +99,7 @@ class EmulatedBackend:
         return [self._answer(one) for one in batch]
 
     def _run_beside_others(self, batch: Sequence[ModelInput]) -> None:
-        """Return when this call would have ended, given all that run with it. Called in a thread of its own."""
+        """Return when this call would have ended, given all that run with it. Called in a separate thread."""
         me, size = object(), len(batch)
         for one in batch:
             one.cancellation.when(self._wake)

@@ -87,7 +87,7 @@ def _class_of(found: ModuleSpec, name: str) -> ast.ClassDef | None:
 
 
 def _names(found: ModuleSpec, name: str) -> bool:
-    """Whether the module may have `name` from elsewhere: imported, assigned, or made in a block of its own."""
+    """Whether the module may have `name` from elsewhere: imported, assigned, or made in a separate block."""
     tree = _tree(found)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.alias) and (node.asname or node.name.split(".")[0]) in (name, "*"):

@@ -152,7 +152,7 @@ def frontend_problems(factory: Factory, insecure: bool) -> list[ConfigProblem]:
         other = ports.setdefault(one.address, name)
         if other != name and one.address[1]:
             words = (
-                f"{one.address[0]}:{one.address[1]} is that of frontends.{other}; give each a port of its own"
+                f"{one.address[0]}:{one.address[1]} is that of frontends.{other}; give each its own port"
             )
             problems.append(ConfigProblem(where, "conflict", words))
         if one.on_loopback or insecure:

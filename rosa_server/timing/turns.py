@@ -1,4 +1,4 @@
-"""Several models on one GPU take turns: one batch at a time, so that each takes as long as on a GPU of its own.
+"""Several models on one GPU take turns: one batch at a time, so that each takes as long as on its own GPU.
 
 Who shares a GPU and which batch sizes leave everybody in time is decided beforehand (`scheduler/placement/turns.py`);
 here, whose turn it is. The times of batches are known, so what a turn does to the others is known as well (as in

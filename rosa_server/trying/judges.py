@@ -132,7 +132,7 @@ def _twice(trial: ModelTrial) -> Iterator[Suspicion]:
                 yield Suspicion(
                     "camera_twice",
                     f"{name} and {other} show the very same picture in {_all(len(pairs))}",
-                    "map each of the model's cameras to a camera of its own",
+                    "map each of the model's cameras to a separate camera",
                 )
 
 

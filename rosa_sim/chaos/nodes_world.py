@@ -1,6 +1,6 @@
 """Several gateways of one schedule, their robots, and a plan of what goes wrong between them.
 
-Each node runs production's core of a gateway by a clock of its own, and each robot production's core, greeting and list
+Each node runs production's core of a gateway by its own clock, and each robot production's core, greeting and list
 of gateways. What a node must not forget is on its disk; everything else ends with it.
 """
 

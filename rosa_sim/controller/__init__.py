@@ -1,1 +1,1 @@
-"""A simulated Panda behind ros2_control's own topics, services and actions, in a process of its own."""
+"""A simulated Panda behind ros2_control's own topics, services and actions, in a separate process."""

@@ -104,7 +104,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
         choices=ARMS,
         default="mujoco",
         help="mujoco: the arm node steps the simulation itself; ros2_control: with the driver of a real arm, against"
-        " simulated controllers in a process of their own",
+        " simulated controllers in a separate process",
     )
     parser.add_argument("--robot", type=Path, help="robot file (default: see --arm)")
     parser.add_argument("--namespace", default="panda0", help="namespace and name of the robot")

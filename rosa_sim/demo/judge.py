@@ -27,7 +27,7 @@ def judge_of(scene: str, task: Task) -> Judge | None:
 
 
 class RuleJudge:
-    """Judges a state of the sorting cell by a rule, in a cell of its own."""
+    """Judges a state of the sorting cell by a rule, in a separate cell."""
 
     def __init__(self, rule: int) -> None:
         self._rule = rule

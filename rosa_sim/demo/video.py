@@ -125,7 +125,7 @@ def _banner(
 
 
 def wrap(text: str, width: int, size: float) -> list[str]:
-    """`text` in lines of at most `width` px at font size `size`; a word that is longer has a line of its own."""
+    """`text` in lines of at most `width` px at font size `size`; a word that is longer has its own line."""
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word

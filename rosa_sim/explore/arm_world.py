@@ -1,7 +1,7 @@
 """An arm under the product's control loop, small enough for an exhaustive search: what is true, measured and commanded.
 
-The control loop is the real one (`ControlLoop.period`), with the real player, watch and guard, in a time of its own.
-Before it stands a controller without limits of its own, which obeys anything at once. The world keeps what may be
+The control loop is the real one (`ControlLoop.period`), with the real player, watch and guard, in simulated time.
+Before it stands a controller without limits, which obeys anything at once. The world keeps what may be
 commanded: `problems` says what was commanded against it.
 """
 

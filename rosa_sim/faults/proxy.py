@@ -2,7 +2,7 @@
 
     python -m rosa_sim.faults.proxy --listen tcp://127.0.0.1:5580 --gateway tcp://127.0.0.1:5570 --control tcp://127.0.0.1:5581
 
-Each robot gets a connection of its own to the gateway, so that the gateway tells robots apart as if nothing stood
+Each robot gets its own connection to the gateway, so that the gateway tells robots apart as if nothing stood
 between. Messages are passed on frame by frame, unread. CURVE cannot be passed on: a proxy in the middle is what it is
 there to keep out.
 """

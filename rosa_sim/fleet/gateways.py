@@ -31,7 +31,7 @@ def factories_of(factory: Factory, gateways: int) -> list[Factory]:
 
 
 class Gateways:
-    """The nodes, each a simulation of its own that is moved on in turn."""
+    """The nodes, each a separate simulation that is moved on in turn."""
 
     def __init__(self, nodes: Sequence[Simulation], step_s: float = 0.1) -> None:
         """`step_s`: no node is further ahead of another than this."""

@@ -1,4 +1,4 @@
-"""Well-behaved clients of both frontends and a native robot, in a process of their own, and what is in time."""
+"""Well-behaved clients of both frontends and a native robot, in a separate process, and what is in time."""
 
 from __future__ import annotations
 

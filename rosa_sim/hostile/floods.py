@@ -20,7 +20,7 @@ from rosa_sim.hostile.attempt import STRANGER, Attempt, Place
 from rosa_sim.hostile.robots import FRONT, STATE, hello_of
 
 FLOOD_S = 4.0
-ROBOTS = itertools.count()  # each comes under a name and an address of its own
+ROBOTS = itertools.count()  # each comes under its own name and address
 CUT = ("bad_messages", "held_bytes", "handling_time", "address_waits")
 
 

@@ -134,7 +134,7 @@ def cpu_s(process: psutil.Process) -> dict[int, float]:
 
 
 def row_of(name: str, attack: Attack, folder: Path, seconds: float) -> dict[str, Any]:
-    """One attack at a server of its own."""
+    """One attack at a separate server."""
     with (
         place(folder / "attacked") as (process, endpoint, ports, log),
         place(folder / "calm") as (_, elsewhere, their_ports, _),

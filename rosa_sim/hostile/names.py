@@ -1,4 +1,4 @@
-"""Findings 2.1 and 2.2: a peer that brings a name of its own for its connection.
+"""Findings 2.1 and 2.2: a peer that brings its own name for its connection.
 
 Before, libzmq ended the process when its number of a new connection was a name that a peer had brought, and a
 connection under the name of another one was in that one's session.

@@ -1,4 +1,4 @@
-"""Well-behaved robots over the real link, in a process of their own, and how many of their requests are in time."""
+"""Well-behaved robots over the real link, in a separate process, and how many of their requests are in time."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class Replay(SimulatedServers):
             self.core.rank_by(order(self))
 
     def arriving(self, arrivals: Sequence[tuple[float, Task]]) -> Outcome:
-        """Every task has a robot of its own, from its arrival on."""
+        """Every task has its own robot, from its arrival on."""
         self._to_come = len(arrivals)
         for when_s, task in arrivals:
             self._at(when_s, HEARD, self._comes, task)

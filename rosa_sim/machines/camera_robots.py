@@ -1,4 +1,4 @@
-"""Robots with the product's own loop and two cameras, on a machine of their own; every call is written down.
+"""Robots with the product's own loop and two cameras, on their own machine; every call is written down.
 
 python -m rosa_sim.machines.camera_robots ENDPOINT FACTORY.yaml COUNT SECONDS CALLS.jsonl [--min-quality 30]
 """

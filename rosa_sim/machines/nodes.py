@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes, each in a network namespace of its own; a cable is cut by setting a link down."""
+"""A Ray cluster of two nodes, each in a separate network namespace; a cable is cut by setting a link down."""
 
 from __future__ import annotations
 

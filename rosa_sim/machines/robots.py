@@ -1,4 +1,4 @@
-"""Virtual robots on a machine of their own, which write down every call that ends.
+"""Virtual robots on their own machine, which write down every call that ends.
 
 python -m rosa_sim.machines.robots ENDPOINT FACTORY.yaml COUNT SECONDS CALLS.jsonl [NAME]
 """

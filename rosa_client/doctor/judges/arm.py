@@ -145,5 +145,5 @@ def _ping(fact: AddressFact, hard: bool) -> Finding:
     if not hard or times[-1] <= FCI_WARN_MS:
         return fine(check, words)
     level = FAIL if times[-1] > FCI_FAIL_MS else WARN
-    do = "connect the arm to a network card of its own, without a switch; docs/franka.md"
+    do = "connect the arm to a separate network card, without a switch; docs/franka.md"
     return Finding(check, level, "slow", f"{words}: the arm's period is 1 ms", do)

@@ -111,7 +111,7 @@ def judge_pictures(fact: PicturesFact, spec: CameraSpec, max_age_s: float) -> Fi
         level = WARN if rate_hz >= WARN_SHARE * spec.rate_hz else FAIL
         words = f"{seen}: too slow, with a gap of {1000 * fact.largest_gap_s:.0f} ms"
         return Finding(
-            check, level, "slow", words, "give each camera a USB controller of its own, or lower rate_hz"
+            check, level, "slow", words, "give each camera its own USB controller, or lower rate_hz"
         )
     if clock is not None:
         words = f"{seen}, but {clock.words}"

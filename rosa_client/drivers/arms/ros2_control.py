@@ -4,7 +4,7 @@ Any arm with these controllers works; what Franka adds (robot mode, reflexes, er
 is used when the robot file names it (`rosa_contract/config/arms.py`). What counts as a fault is decided in
 `ros2_control_rules.py`, when the gripper gets a goal in `gripper_goals.py`.
 
-The driver has a ROS context, a node and a thread of its own. So it hears the arm while the arm node's callbacks are
+The driver has its own ROS context, node and thread. So it hears the arm while the arm node's callbacks are
 busy, and can bring the arm to rest after a signal has shut ROS down for the arm node.
 """
 
@@ -137,7 +137,7 @@ class Ros2ControlArm:
         pass
 
     def recover(self) -> None:
-        """Recover in a thread of its own, step by step, in the order that the robot's maker documents."""
+        """Recover in a separate thread, step by step, in the order that the robot's maker documents."""
         if self._recovery is not None and self._recovery.is_alive():
             return
         now_s = time.monotonic()

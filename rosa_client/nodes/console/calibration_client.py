@@ -39,7 +39,7 @@ ALIVE_EVERY_S = 0.025  # without it the arm holds after 0.1 s
 
 @contextmanager
 def connected(namespace: str, camera: str, spec: RobotSpec) -> Iterator[CalibrationClient]:
-    """A client for one calibration, with a ROS context of its own."""
+    """A client for one calibration, with its own ROS context."""
     prepare_environment()
     context = rclpy.Context()
     rclpy.init(args=[], context=context, signal_handler_options=rclpy.SignalHandlerOptions.NO)

@@ -39,7 +39,7 @@ class Planned:
         return replace(self, said_done=said, done=self.done | (said & self.said_done))
 
     def after(self, prompt: str) -> str:
-        """The prompt, and every step on a line of its own, as `done: STEP` where it is done."""
+        """The prompt, and every step on its own line, as `done: STEP` where it is done."""
         return "\n".join([prompt, *(f"{STEP_DONE}{one}" if one in self.done else one for one in self.steps)])
 
 

@@ -87,7 +87,7 @@ class Translator:
     def to_model(self, now_s: float, one: ModelInput, place: Place = nowhere) -> ModelInput:
         """What the model is given. Raises `ValueError` for an input that it cannot be made of.
 
-        `place`: where its pictures go; by default each into an array of its own.
+        `place`: where its pictures go; by default each into its own array.
         """
         images = {key: self._picture(now_s, key, one, place) for key in self._spec.cameras} or one.images
         state = {key: self._state(key, parts, one) for key, parts in self._spec.state.items()} or one.state

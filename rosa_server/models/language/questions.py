@@ -113,5 +113,5 @@ def _check(where: str, component: str, question: Question) -> None:
 
 
 def question_of(known: Mapping[str, Question], component: str) -> Question:
-    """A component without a question of its own is asked its prompt, and answers a text."""
+    """A component without its own question is asked its prompt, and answers a text."""
     return known.get(component, Question())

@@ -1,6 +1,6 @@
 """vLLM in this process: one engine, asked from many threads, which batches their requests continuously.
 
-The engine lives in an event loop of its own thread. Its prompt is what the model's own chat template makes of a picture
+The engine lives in the event loop of a thread. Its prompt is what the model's own chat template makes of a picture
 for each camera and the question.
 """
 

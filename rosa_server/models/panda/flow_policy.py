@@ -135,7 +135,7 @@ class FlowPolicyBackend(PandaBackend[FlowPolicy]):
         self._flow_steps = flow_steps
 
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
-        """One chunk per input, in one forward pass; those with an overlap join it, in a pass of their own.
+        """One chunk per input, in one forward pass; those with an overlap join it, in a separate pass.
 
         A moving arm lags behind its setpoint, which the network never saw in training. So a chunk that joins another is
         made as if the arm stood where the overlap's first step tells it to be, and follows that step; the guide pulls

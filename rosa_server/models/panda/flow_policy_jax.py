@@ -20,7 +20,7 @@ CHUNK = HORIZON * 4
 MAX_WIDTH_M, DISPLACEMENT_M, NORM_EPSILON = 0.08, 0.15, 1e-5
 CENTRE_M = (0.5, 0.03, 0.2)
 REACH_LOW_M, REACH_HIGH_M = (0.28, -0.45, 0.008), (0.72, 0.50, 0.60)
-# The chain of `configs/robots/panda.yaml`, which a worker in an environment of its own does not have.
+# The chain of `configs/robots/panda.yaml`, which a worker in a separate environment does not have.
 A_M = (0.0, 0.0, 0.0, 0.0825, -0.0825, 0.0, 0.088, 0.0)
 D_M = (0.333, 0.0, 0.316, 0.0, 0.384, 0.0, 0.0, 0.107)
 ALPHA_RAD = tuple(turns * math.pi / 2 for turns in (0, -1, 1, 1, -1, 1, 1, 0))

@@ -30,7 +30,7 @@ class VllmOmniRemoteBackend(OpenpiRemoteBackend):
 
     A session begins anew with a robot's first call, with another prompt, and after `idle_s` without a call: those are
     the signs of another attempt that a request carries. A server with room for one session at a time begins it anew
-    whenever robots take turns; give each robot a server of its own where its model keeps what it saw.
+    whenever robots take turns; give each robot its own server where its model keeps what it saw.
     """
 
     def __init__(

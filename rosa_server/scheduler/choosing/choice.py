@@ -3,7 +3,7 @@
 Solvers maximise equation (1) at rates that hold for any arrivals. Policies exceed them by a different factor on each
 placement, so the best schedule on paper need not be the best one to run. Candidates are the solver's schedule with a
 server for each component, and the one in which components of one model may share servers; the better one may then
-move servers from one model to another. Where that is asked for, or no schedule gives every server a GPU of its own,
+move servers from one model to another. Where that is asked for, or no schedule gives every server its own GPU,
 models share GPUs and take turns on them.
 
 Where none of these holds for any arrivals, one may hold as the server lets robots call (`as_played.py`). What is

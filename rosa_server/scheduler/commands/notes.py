@@ -59,7 +59,7 @@ def _profiles(problem: Problem, library: ProfileLibrary) -> list[str]:
 
 
 def _memory(schedule: Schedule, library: ProfileLibrary) -> list[str]:
-    """What models on one GPU take of it, each with a worker of its own."""
+    """What models on one GPU take of it, each with its own worker."""
     needed: dict[str, float] = {}
     lines = []
     for server in schedule.servers:

@@ -54,7 +54,7 @@ def main(args: argparse.Namespace) -> int:
     Raises `ConfigError` for wrong input.
     """
     check(args)
-    # The exact search has a limit of its own, and ends with the best that it has found.
+    # The exact search has its own limit, and ends with the best that it has found.
     try:
         with within(args.time_limit + (args.exact or 0.0) if args.time_limit else 0.0, "rosa plan"):
             return _plan(args)

@@ -18,8 +18,8 @@ PAPER = "--scheduler paper"
 SERVERS = "--what-if servers=N"
 SHARE_GPUS = "--share-gpus"
 UNSUPPORTED = (
-    (PAPER, SHARE_GPUS, "the published scheduler gives every model a GPU of its own; leave one of them out"),
-    ("--exact", SHARE_GPUS, "the exact search gives every model a GPU of its own; leave one of them out"),
+    (PAPER, SHARE_GPUS, "the published scheduler gives every model its own GPU; leave one of them out"),
+    ("--exact", SHARE_GPUS, "the exact search gives every model its own GPU; leave one of them out"),
     ("--bound", SHARE_GPUS, "the bound is of schedules with a GPU for each model; leave one of them out"),
     ("--migrate-from", SHARE_GPUS, "steps are planned for GPUs of one model each; leave one of them out"),
     (PAPER, "--exact", "the published scheduler has no exact search; leave one of them out"),

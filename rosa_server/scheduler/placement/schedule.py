@@ -233,9 +233,9 @@ def _check(reader: Reader, schedule: Schedule) -> None:
     for index, server in enumerate(schedule.servers):
         if server.gpu and (server.gpu in known or server.standby):
             words = (
-                f"{server.gpu!r} is a server of its own"
+                f"{server.gpu!r} is a server itself"
                 if server.gpu in known
-                else "a standby has a GPU of its own"
+                else "a standby has its own GPU"
             )
             reader.fail(f"servers[{index}].gpu", words, "conflict")
     for slot, routes in schedule.routing.items():

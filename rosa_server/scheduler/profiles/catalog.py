@@ -155,7 +155,7 @@ class Catalog:
         return BatchProfile(sizes, padded)
 
     def memory_mb(self, models: Iterable[str]) -> float:
-        """What these models take on one GPU, each with a worker of its own."""
+        """What these models take on one GPU, each with its own worker."""
         return sum(self._profiles[model].memory_mb for model in models)
 
     @property

@@ -41,7 +41,7 @@ def with_decoding(profile: Profile) -> Profile:
 def _takes_ms(cost: DecodeCost, one: ServiceTime, batching: str) -> float:
     if batching != CONTINUOUS:
         return cost.takes_ms(one.size, one.ms)
-    # Each call is decoded in a thread of its own, beside those that run.
+    # Each call is decoded in a separate thread, beside those that run.
     return max(one.ms, (one.size * cost.request_ms + cost.model_cores * one.ms) / cost.cores)
 
 

@@ -61,7 +61,7 @@ def measured_facts(
         )
         facts.append(Fact("time of a prompt", "per configuration", "measured", source))
     if cpu_time:
-        source = "the machine was busy; with a core of its own a process takes as long as it computes"
+        source = "the machine was busy; with its own core a process takes as long as it computes"
         facts.append(Fact("clock", "CPU time of the process", "measured", source))
     high = [
         f"{configuration.label} at {rate_hz:.3g} req/s"

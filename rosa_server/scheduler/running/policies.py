@@ -116,7 +116,7 @@ def _turns(
     library: ProfileLibrary,
     asks: bool,
 ) -> dict[str, Replica]:
-    """The replicas that share their GPUs. Each has a queue of its own and runs whole batches as planned, whose times
+    """The replicas that share their GPUs. Each has its own queue and runs whole batches as planned, whose times
     are known: so is what a call may wait for at most while another model has its turn."""
     found = {}
     for server in schedule.servers:

@@ -243,5 +243,5 @@ class _Stages:
 
 
 def _alone(replica: Replica) -> Replica:
-    """A server that serves from a queue of its own until everybody has moved."""
+    """A server that serves from a separate queue until everybody has moved."""
     return replace(replica, pool="")

@@ -1,6 +1,6 @@
 """Which files a worker consists of, and a name for them: a server and its workers are of one release.
 
-A worker in a Python environment of its own has them from the wheel `rosa-worker`, which `rosa env` makes and installs.
+A worker in a separate Python environment has them from the wheel `rosa-worker`, which `rosa env` makes and installs.
 """
 
 from __future__ import annotations

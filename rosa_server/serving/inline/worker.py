@@ -3,7 +3,7 @@
 For models of which their author says that they may (`Capabilities.inline`): they answer within `MAX_BATCH_S`, on the
 CPU. Beside each stands an ordinary worker with the same model, which takes its place at once and for good when it
 cannot go on (`InlineEnds`). A model that exits, loops in Python, waits, is slow or busy, or fails at everything ends
-so, and its calls are run again by that worker. Not held here, as it is by a process of its own: a model that crashes
+so, and its calls are run again by that worker. Not held here, as it is by a separate process: a model that crashes
 the interpreter, hangs in native code, or uses up memory takes the gateway with it.
 """
 
@@ -40,7 +40,7 @@ class InlineEnds(CausedError):
         "too_slow": "its batches take longer than they may there",
         "too_busy": "it takes more of the gateway's time than it may",
         "hangs": "a batch did not come back",
-        "compressed_pictures": "a robot sends pictures that have to be decoded, which is done in a process of its own",
+        "compressed_pictures": "a robot sends pictures that have to be decoded, which is done in a separate process",
         "model_ended": "it tried to end the process",
         "model_broken": "it fails at everything",
         "replaced": "another life of its worker, which may have another model, is ready",
@@ -110,7 +110,7 @@ class InlineWorker(Batches):
             self.ended = InlineEnds("hangs", f"a batch of {len(batch.tickets)} took more than {HANGS_S:g} s")
         except (KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:  # as SystemExit: in a process of its own it would end that
+        except BaseException as error:  # as SystemExit: in a separate process it would end that
             self.ended = InlineEnds("model_ended", f"a batch ended with {short(error)}")
         else:
             self._charge(began_s)

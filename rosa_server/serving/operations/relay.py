@@ -2,7 +2,7 @@
 
 A drain goes to the node that has the server. A rollout goes from node to node, and ends with the first that refuses it.
 Who removes or admits a robot, or cancels, is heard by all, and one that obeys is enough. A gateway obeys another one as
-it obeys a person of its own machine: only those with a gateway's key are heard.
+it obeys a person at its own machine: only those with a gateway's key are heard.
 """
 
 from __future__ import annotations

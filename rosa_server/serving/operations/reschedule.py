@@ -24,7 +24,7 @@ WARMS_S = 900.0  # until what is started has to be warm
 
 
 class PlanningThread:
-    """Finds the way to a schedule in a thread of its own."""
+    """Finds the way to a schedule in a separate thread."""
 
     def __init__(self, plan: Callable[[str], Change], path: str) -> None:
         self._plan, self._path = plan, path

@@ -1,6 +1,6 @@
 """Takes the next message while the model runs, and has it prepared, so that its pictures are arrays when it is due.
 
-ZeroMQ's sockets belong to one thread at a time. `beside` lends them to a thread of its own for as long as the model
+ZeroMQ's sockets belong to one thread at a time. `beside` lends them to a separate thread for as long as the model
 runs: it takes one message at most, and whoever gets the sockets back has not waited for its pictures.
 """
 

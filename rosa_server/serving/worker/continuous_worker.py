@@ -66,7 +66,7 @@ class ContinuousWorker(BatchWorker):
             os.close(pipe)
 
     def _beside(self, batch: m.Execute, cancellations: Sequence[Cancellation]) -> None:
-        """In a thread of its own; the sockets belong to the main one."""
+        """In a separate thread; the sockets belong to the main one."""
         try:
             decoded = self._decoded(batch, cancellations)
             done = self._execute(decoded)

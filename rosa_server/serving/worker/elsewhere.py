@@ -1,4 +1,4 @@
-"""A model in a worker process of its own, as a backend: how commands use a model that has another Python."""
+"""A model in a separate worker process, as a backend: how commands use a model that has another Python."""
 
 from __future__ import annotations
 

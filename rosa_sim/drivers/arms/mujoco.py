@@ -1,4 +1,4 @@
-"""The simulated Panda in a cell of its own. Physics runs in step with the control loop."""
+"""The simulated Panda in its own cell. Physics runs in step with the control loop."""
 
 from __future__ import annotations
 

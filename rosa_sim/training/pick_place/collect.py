@@ -138,7 +138,7 @@ def play_episode(
 
 
 def single_look(world: World, recorder: DemonstrationRecorder, rng: np.random.Generator) -> None:
-    """One labelled look at a cell of its own: many more cells than episodes could show, and most at the hard moment,
+    """One labelled look at a separate cell: many more cells than episodes could show, and most at the hard moment,
     before the arm has come near."""
     if rng.random() < 0.6:
         start_anywhere(world, rng)

@@ -1,7 +1,7 @@
 """`python -m rosa_sim.training.sort_parts.collect`: looks at the sorting cell, labelled by the expert and the world.
 
-Half of them show a cell of their own, half come from disturbed episodes. A shard holds one of each kind in turn. More
-shards hold nothing but cells of their own, most of them with a hand. Shards that exist are kept, so that a second start
+Half of them show a separate cell, half come from disturbed episodes. A shard holds one of each kind in turn. More
+shards hold nothing but separate cells, most of them with a hand. Shards that exist are kept, so that a second start
 goes on where the first one ended.
 """
 
@@ -61,7 +61,7 @@ class SortDisturbance:
 def single_look(
     world: SortWorld, recorder: LookRecorder, rng: np.random.Generator, hand_share: float = HAND_SHARE
 ) -> None:
-    """One labelled look at a cell of its own: blocks anywhere in a sort, the arm where it is while it sorts."""
+    """One labelled look at a separate cell: blocks anywhere in a sort, the arm where it is while it sorts."""
     rule = draw_rule(rng, world.variation.block_colour)
     scatter(world, rng, rule)
     subtask = draw_subtask(rng, world, rule)

@@ -207,7 +207,7 @@ class WorkerPool:
         return group.workers if group is not None else ()
 
     def serves(self, replica: str) -> bool:
-        """Whether a replica has a warm worker of its own."""
+        """Whether a replica has its own warm worker."""
         return any(one.replica == replica and not one.apart for one in self._workers.values())
 
     def edge(self, queue: str) -> Sequence[WorkerState]:
