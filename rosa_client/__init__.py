@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rosa_client.robot.group import RobotGroup as RobotGroup
     from rosa_client.robot.gym_env import RosaEnv as RosaEnv
 
-# Loaded when they are asked for: who needs one pure module does not load sockets and OpenCV.
+# Loaded when they are asked for: a program that needs one pure module does not load sockets and OpenCV.
 _WHERE = {
     "ActionQueue": "actions",
     "Answer": "answer",

@@ -1,4 +1,4 @@
-"""A robot's name is taken once per ROS domain: a second bring-up under the same namespace refuses, and says who has it.
+"""A robot's name is taken once per ROS domain: a second bring-up under the same namespace refuses, and names the first.
 
 On one machine the kernel decides: a bring-up listens on an abstract Unix socket with the robot's name, which is free
 again the moment its process ends, however that ends. On others the robot's own nodes tell (`nodes/base/identity.py`);
@@ -87,7 +87,7 @@ def _holder(address: str, error: OSError) -> str:
 
 
 def _heard(names: Sequence[str], listen_s: float) -> dict[str, str]:
-    """Name -> who has it, of those whose nodes are heard within `listen_s`."""
+    """Name -> which bring-up has it, of those whose nodes are heard within `listen_s`."""
     holders: dict[str, str] = {}
     context = rclpy.Context()
     # Not the command line's arguments: `ros2 launch` has names in it that rclpy would take for remappings.

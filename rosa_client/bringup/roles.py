@@ -34,7 +34,7 @@ class Roles:
         fatal = [name for name in ended if name not in self.spares and name not in owned]
         if not fatal and len(self.lost(ended)) == len(self.robots):
             fatal = [name for name in ended if name in owned]
-        reasons = {name: words(name) for name in fatal if ended[name] > 0}  # who was killed gave none
+        reasons = {name: words(name) for name in fatal if ended[name] > 0}  # a killed process gave none
         return ", ".join(
             f"{name} {ending(ended[name])}" + (f": {reasons[name]}" if reasons.get(name) else "")
             for name in fatal

@@ -33,7 +33,7 @@ class KnownGateways:
         return self._endpoints[self._number]
 
     def learn(self, gateways: Sequence[str]) -> bool:
-        """The gateway that serves says who else serves its schedule; its own name for itself comes first, and the name
+        """The gateway that serves says which others serve its schedule; its name for itself comes first, and the name
         by which the robot has reached it stays. Returns whether that is news."""
         others = [one for one in dict.fromkeys(gateways[1:]) if one != self.current]
         known = frozenset((self.current, *others)) if others else frozenset[str]()

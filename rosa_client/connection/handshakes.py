@@ -101,7 +101,7 @@ class Handshakes:
         cause = "refused" if event == AUTH else "hung_up"
         if event == PROTOCOL and value == MISMATCH:
             cause = "mismatch"
-        # Who hangs up first is chance, so that the same mistake shows now like this, now like that.
+        # Which end hangs up first is chance, so that the same mistake shows now like this, now like that.
         if RANK[cause] > RANK[self.cause]:
             self.cause = cause
 

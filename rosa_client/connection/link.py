@@ -152,7 +152,7 @@ class GatewayLink(Greeting):
         self.socket.connect(self.endpoint)
 
     def _learn_gateways(self) -> None:
-        """The gateway has said who else serves its schedule. Only with keys a robot knows who answers it there: without
+        """The gateway has said which others serve its schedule. Only with keys it knows what answers there: without
         any it goes nowhere but on this machine, and where it was told to."""
         self._learned = self.gateways
         safe = [

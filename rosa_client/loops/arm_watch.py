@@ -74,7 +74,7 @@ class ArmWatch:
             self._doubt = None
             return None
         known = fault, state.source
-        # Anew when the source is known better: who publishes is often found only after the first lie.
+        # Anew when the source is known better: the publisher is often found only after the first lie.
         if self._doubt is None or self._doubt[0] != known:
             where = f" ({state.source})" if state.source else ""
             self._doubt = known, replace(fault, reason=f"{fault.reason}{where}")

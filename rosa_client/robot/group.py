@@ -132,7 +132,7 @@ class RobotGroup:
 
 
 class GroupQueue:
-    """One action at a time for every robot of a group: who has used up its chunk asks for the next."""
+    """One action at a time for every robot of a group: one that has used up its chunk asks for the next."""
 
     def __init__(self, group: RobotGroup, steps: int = 0) -> None:
         """`steps`: how many actions of each chunk are used; 0: as many as the server chose, or all."""

@@ -50,7 +50,7 @@ class ComponentCalls:
         return self.request_id is not None
 
     def next_turn_s(self, period_s: float, catch_up: float) -> float:
-        """When the rate allows the next call. Who was late may make up for `catch_up` periods (a token bucket)."""
+        """When the rate allows the next call. A late robot may make up for `catch_up` periods (a token bucket)."""
         if not self.sent:
             return -inf
         return max(self.turn_s, self.sent_s - catch_up * period_s) + period_s

@@ -334,7 +334,7 @@ def inside(order: Play, spec: RobotSpec) -> bool:
     )
 
 
-# -- the same, as an observer sees it who has nothing but times -------------------------------------------------------
+# -- the same, as an observer sees it that has nothing but times -------------------------------------------------------
 
 
 def unanswered(plays_s: Iterable[float], in_time_s: Iterable[float], same_moment_s: float) -> int:

@@ -147,7 +147,7 @@ class Actions:
         "time of one row; default: the rows fill `action_period_ms`", None, above=0, at_most=10
     )
     resolved_by: str = setting(
-        "who turns deltas, velocities and places of the tool into joint positions: server; or robot, with its own"
+        "what turns deltas, velocities and places of the tool into joint positions: server; or robot, with its own"
         " `chain` and its own gripper, so that robots of several kinds may share the model",
         SERVER,
         choices=SIDES,

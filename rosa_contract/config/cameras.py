@@ -15,7 +15,7 @@ from rosa_contract.wording import name_problem, shown
 EXTERNAL = "external"
 # OpenCV's coefficients, by how many there are, and what sensor_msgs/CameraInfo calls their model.
 DISTORTION_MODELS = {0: "plumb_bob", 4: "plumb_bob", 5: "plumb_bob", 8: "rational_polynomial"}
-# The reliability of a camera's topics. REP 2003: reliable from who publishes, best effort to who subscribes.
+# The reliability of a camera's topics. REP 2003: reliable from a publisher, best effort to a subscriber.
 BY_REP_2003, RELIABLE, BEST_EFFORT = "rep_2003", "reliable", "best_effort"
 COMPRESSED = "/compressed"  # image_transport's name for the JPEG or PNG beside a raw topic
 TOPIC = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)

@@ -39,7 +39,7 @@ DRIVER, SETTINGS = "arm_driver", "arm"
 ALTERNATIVES = {
     "quaternion_xyzw": "rpy_rad",
     "rpy_rad": "quaternion_xyzw",
-}  # who says the one does not mean the other
+}  # a file that says the one does not mean the other
 Origins = dict[str, str]  # dotted path of a value -> the file that says it
 
 

@@ -29,7 +29,7 @@ class ServerCluster:
     num_servers: int = setting("GPUs in the pool", at_least=1, at_most=100_000)
     gpu_type: str = setting("hardware name, the folder of its profiles", "cpu")
     cluster: str = setting(
-        "who starts the workers: `local`, processes of this machine, or `ray`, on the nodes of a Ray cluster"
+        "what starts the workers: `local`, processes of this machine, or `ray`, on the nodes of a Ray cluster"
         " (docs/cluster.md)",
         LOCAL,
         choices=CLUSTERS,

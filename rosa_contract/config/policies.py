@@ -51,7 +51,7 @@ class Policies:
     )
     rates: str = setting(
         "adaptive: robots act faster than planned while servers have room: they ask before they call, unless nearly"
-        " everybody who asks finds an idle server; planned: never faster",
+        " every robot that asks finds an idle server; planned: never faster",
         ADAPTIVE,
         choices=(ADAPTIVE, PLANNED),
     )

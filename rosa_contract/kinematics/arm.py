@@ -48,7 +48,7 @@ class Arm:
     ) -> Array:
         """Joint positions `(n, joints)` rad that bring the tool to `(n, 3)` m and `(n, 3, 3)`, one after another.
 
-        `max_rounds`: of the whole path, for who must not compute for long. Raises `UnreachableError` naming the first
+        `max_rounds`: of the whole path, where it must not compute for long. Raises `UnreachableError` naming the first
         row that the arm does not reach.
         """
         q = np.array(start_rad, np.float64)

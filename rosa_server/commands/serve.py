@@ -36,7 +36,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="with --schedule: folder with <hardware>/<model>.yaml, beside the shipped ones, for admitting more robots",
     )
     parser.add_argument(
-        "--cluster", choices=CLUSTERS, help="who starts the workers, instead of server_cluster.cluster"
+        "--cluster", choices=CLUSTERS, help="what starts the workers, instead of server_cluster.cluster"
     )
     parser.add_argument("--address", help="HOST:PORT of Ray's head, instead of server_cluster.address")
     parser.add_argument(

@@ -44,7 +44,7 @@ NOT_TAKEN = {
 class PeerHello:
     """The first message of each connection. Nothing that comes over it counts without."""
 
-    node: str = declared(NAME, "who says it; the connection's key has to be that of this gateway")
+    node: str = declared(NAME, "which one says it; the connection's key has to be that of this gateway")
     life: str = declared(SHORT_TEXT, "of its process: another one after each start")
     schedule: str = declared(
         NAME, "fingerprint of the schedule, the nodes and the tasks that it was started with"
@@ -55,7 +55,7 @@ class PeerHello:
 class Beat:
     """A gateway is there: sent several times a second to each other one."""
 
-    node: str = declared(NAME, "who says it")
+    node: str = declared(NAME, "which one says it")
     life: str = declared(SHORT_TEXT, "of its process: another one after each start")
     epoch: int = declared(ID, "number of the schedule that it runs")
     number: int = declared(ID, "of the beats to this gateway; a lower one is an old one")
@@ -89,7 +89,7 @@ class Forward:
     robot_id: str = declared(NAME, "whose it is")
     component: str = declared(NAME, "which component of its task")
     task: str = declared(NAME, "its task")
-    replica: str = declared(NAME, "who runs it")
+    replica: str = declared(NAME, "what runs it")
     budget_ms: float = declared(Number(0.0, MAX_BUDGET_MS), "what is left of its deadline")
     network_ms: float = declared(
         DURATION, "of that, what the way back to the robot and between the gateways takes"

@@ -76,7 +76,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Placement:
-    """The replicas and who uses them. A slot, `task/0`, is the place of one robot.
+    """The replicas and which robots use them. A slot, `task/0`, is the place of one robot.
 
     `routes`: slot -> component -> replica; None without a schedule, when any robot may come. `rates_hz`: task ->
     component -> calls per second. `standbys`: replica -> the replicas that may stand in for it, best first.

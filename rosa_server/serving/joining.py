@@ -37,7 +37,7 @@ class JoinError(CausedError):
     CAUSES: ClassVar = {
         "no_schedule": "several gateways share a schedule, and there is none",
         "unknown_node": "the nodes file has no node of this name",
-        "no_keys": "gateways prove to each other who they are, and no key folder is named",
+        "no_keys": "gateways prove their identity to each other, and no key folder is named",
         "not_here": "this cluster places workers on several machines by itself",
     }
 
@@ -109,7 +109,7 @@ def join(
         raise JoinError("no_keys", words)
     check_servers(nodes, (one.server for one in placement.replicas.values()), source)
     server_on = {server: name for name, node in nodes.nodes.items() for server in node.servers}
-    # The same in every gateway, in whatever order the file names them: who listens first is this one.
+    # The same in every gateway, in whatever order the file names them: the one that listens first is this one.
     names = sorted(nodes.nodes)
     gateways = {name: nodes.nodes[name].robots for name in names}
     plan = NodePlan(here, server_on, homes(placement, server_on, names), gateways)

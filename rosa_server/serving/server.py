@@ -221,7 +221,7 @@ def _core_of(
     context: zmq.Context[zmq.Socket[bytes]],
     metrics: Metrics,
 ) -> tuple[ServingCore, Placement, PeerDesk | None]:
-    """Who decides, which workers this server starts, and how the other gateways of its schedule are reached."""
+    """What decides, which workers this server starts, and how the other gateways of its schedule are reached."""
     if joined is None:
         core = ServingCore(factory, *plan) if plan is not None else ServingCore(factory)
         return core, core.router.placement, None
@@ -265,7 +265,7 @@ def serve(
 ) -> int:
     """Run a server until SIGTERM or SIGINT. Raises `ContractError` where it cannot start.
 
-    `plan`: what a schedule places where, and who decides about further robots. `about`: what those who watch are told
+    `plan`: what a schedule places where, and what decides about further robots. `about`: what those who watch are told
     of the schedule. `planner`: plans the way to another schedule. `state`: what an earlier server has left.
     `joined`: this is one of several gateways of the schedule.
     """

@@ -2,7 +2,7 @@
 
 About rates, phases and permits a scripted robot does what production's core does (`rosa_client/runtime/steps.py`). A
 call that missed its deadline is made again, except that a robot without a new plan goes on with its last one where the
-task says so. Who misses a verdict stands until one comes in time, which is asked for at once: so verdicts that are late
+task says so. After a missed verdict it stands until one comes in time, asked for at once: so verdicts that are late
 make more calls. The next observation comes when the action has ended, also where a task infers meanwhile.
 """
 

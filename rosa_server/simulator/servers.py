@@ -71,7 +71,7 @@ class SimulatedServers(ABC):
                 self._start_worker(replica, number)
 
     def _make_core(self, serving: Serving) -> ServingCore:
-        # A run of its own: whom an earlier one has admitted is not here.
+        # A separate run: a robot that an earlier one has admitted is not here.
         return ServingCore(serving.factory, serving.placement, copy(serving.admission), lambda: "")
 
     def at(self, time_s: float, call: Callable[[float], None]) -> None:

@@ -1,6 +1,6 @@
 """Several models on one GPU take turns: one batch at a time, so that each takes as long as on its own GPU.
 
-Who shares a GPU and which batch sizes leave everybody in time is decided beforehand (`scheduler/placement/turns.py`);
+What shares a GPU and which batch sizes leave every call in time is decided beforehand (`scheduler/placement/turns.py`);
 here, whose turn it is. The times of batches are known, so what a turn does to the others is known as well (as in
 Clockwork). Gateway, prediction and planner ask the same function. Pure: time is an argument.
 """

@@ -163,7 +163,7 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
                     self._acted(turn, self._act(given))
                 else:
                     self._spoken(turn, self._speak(turn.tokens, given))
-        except Exception as error:  # whatever the model raises belongs to those who wait for it
+        except Exception as error:  # whatever the model raises belongs to those that wait for it
             self._fail(turn, error)
         return turn
 

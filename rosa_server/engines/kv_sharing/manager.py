@@ -1,7 +1,7 @@
 """The unified KV cache manager of OxyGen (3.2): keys and values of prefixes and of sequences, by name.
 
 The paper's operations are `store`, `retrieve`, `update`, `remove`, `batch` and `unbatch` on generation states, and
-`keep`, `prefix` and `forget` on what a prefill made. It holds tensors and counts their bytes; who may stay is decided
+`keep`, `prefix` and `forget` on what a prefill made. It holds tensors and counts their bytes; which may stay is decided
 in `turns.py` and `memory.py`.
 """
 
@@ -51,7 +51,7 @@ class KvManager:
         return sum(cache.bytes for cache in caches)
 
     def keep(self, observation: str, prefix: Cache) -> None:
-        """Hold the prefix of an observation, one row, for all who ask about it."""
+        """Hold the prefix of an observation, one row, for all requests about it."""
         self._prefixes[observation] = prefix
 
     def prefix(self, observation: str) -> Cache:

@@ -36,7 +36,7 @@ class PassCall:
     longest: int = 1  # the stop token included
     noise: Tensor | None = None  # (1, H, A)
     steps: int = 8  # S, of the flow
-    observation: str = ""  # who says the same asks about the same observation; empty: nobody else does
+    observation: str = ""  # requests with the same name ask about the same observation; empty: no other does
     deadline_s: float = inf
     grammar: Grammar | None = None
     extra: object = None  # what a `Flow` wants to know besides

@@ -150,7 +150,7 @@ class PassTurns:
         return None
 
     def _begin(self, kind: Kind, most: int) -> None:
-        """In order, as many as fit; who does not fit is not overtaken by a smaller one of its kind."""
+        """In order, as many as fit; one that does not fit is not overtaken by a smaller one of its kind."""
         begun = len(self._of(kind))
         waiting = [ask for ask in self._waiting.values() if ask.kind == kind]
         for ask in sorted(waiting, key=_first_due)[: max(0, most - begun)]:

@@ -95,7 +95,7 @@ class Engine(LoopedEngine[Pass, _Open[Observation]], Generic[Observation]):
                 failing = (*do.enter, *do.decode)
                 self._runner.run(do, prefixes)
                 rows = self._runner.tokens.cpu().numpy()
-        except Exception as error:  # whatever the model raises belongs to those who wait for it
+        except Exception as error:  # whatever the model raises belongs to those that wait for it
             self._fail(failing, error)
             return do
         with self._changed:

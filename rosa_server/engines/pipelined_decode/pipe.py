@@ -1,4 +1,4 @@
-"""Who enters the pipe, who advances and who leaves it: ActionFlow's Algorithm 1, across robots. Pure, no tensors.
+"""What enters the pipe, what advances and what leaves it: ActionFlow's Algorithm 1, across robots. Pure, no tensors.
 
 A frame needs K passes: one prefill and K - 1 decode steps. Each pass packs the prefill of frames that enter with one
 decode step of every frame inside, so up to K frames of one robot, or frames of many robots, share a pass. A frame has

@@ -210,7 +210,7 @@ def space_of(actions: Actions) -> str | None:
         space = replace(space, frame=BASE)
         arms = {to: {part.arm for part in ordering if part.to == to} for to in (TOOL_POSITION, TOOL_ROTATION)}
         if arms[TOOL_POSITION] != arms[TOOL_ROTATION]:
-            return None  # how the tool is turned would depend on who carries it out
+            return None  # how the tool is turned would depend on what carries it out
     return space_named(space)
 
 

@@ -143,7 +143,7 @@ class FlowPolicyBackend(PandaBackend[FlowPolicy]):
         """
         overlaps = [_checked(one.overlap) if self.capabilities.inpaints else None for one in batch]
         network, look = self.network, self.look([_as_told(*one) for one in zip(batch, overlaps, strict=True)])
-        # The same noise for every request: an answer does not depend on who else is in the batch.
+        # The same noise for every request: an answer does not depend on what else is in the batch.
         noise = torch.randn(1, CHUNK, generator=torch.Generator().manual_seed(self._seed)).to(self._device)
         chunks, updates = np.empty((len(batch), CHUNK)), np.empty((len(batch), self._flow_steps, CHUNK))
         with torch.no_grad():

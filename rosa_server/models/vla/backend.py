@@ -238,7 +238,7 @@ class VlaBackend(PandaBackend[VlaNetwork]):
         return ModelOutput(text=self.speech.tokenizer.decode(list(answer.tokens)))
 
     def _noise(self, count: int) -> Tensor:
-        """`(count, H, A)`: the same for every request, so that an answer does not depend on who else asks."""
+        """`(count, H, A)`: the same for every request, so that an answer does not depend on what else is asked."""
         config = self.network.config
         noise = torch.randn(
             1, config.horizon, config.action_dim, generator=torch.Generator().manual_seed(self._seed)

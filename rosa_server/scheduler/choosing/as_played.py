@@ -44,8 +44,8 @@ USUAL = "p99"
 MIN_HZ = 1e-3  # a robot that acts less often gets no service
 # Percentiles at which SLOs hold for any arrivals, where they do not at the usual one.
 LOWER = ("p95", "p90", "p50")
-# And, where that is not in time, at rates with which all robots wait alike: who waits long calls without a permit, and
-# is late then. The solver gives least to tasks with the tightest SLOs.
+# And, where that is not in time, at rates with which all robots wait alike: a long wait ends in a call without permit,
+# which is late. The solver gives least to tasks with the tightest SLOs.
 BALANCED = (EVEN, "p50", FULL)
 WAYS = (*((each, False) for each in LOWER), *((each, True) for each in BALANCED))
 # Of what was seen; how often it is halved until every server carries it.

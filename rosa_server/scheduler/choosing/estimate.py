@@ -50,7 +50,7 @@ class _Robot:
     )  # components that it may call, on a GPU whose models take turns
 
 
-Asked = tuple[_Robot, Need]  # who, and what
+Asked = tuple[_Robot, Need]  # which robot, and what
 
 
 @dataclass(eq=False, slots=True)
@@ -65,7 +65,7 @@ class _Queue:
     prefill_s: Mapping[str, float]  # of one prompt, by component
     permits: bool  # a call counts from when it may be sent
     servers: int = 0
-    slos_s: set[float] = field(default_factory=set)  # of those who may call
+    slos_s: set[float] = field(default_factory=set)  # of those that may call
     waiting: deque[Asked] = field(default_factory=deque)
     free_s: list[float] = field(default_factory=list)  # when each server has run what it was given
     takes_s: list[float] = field(default_factory=list)  # when each may be given more

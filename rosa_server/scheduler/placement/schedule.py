@@ -85,7 +85,7 @@ class ServerPlan:
 class Schedule:
     """A full schedule, or a refusal with its reasons. The slots of a task's robots are `task/0`, `task/1`, ..."""
 
-    scheduler: str = setting("who made it")
+    scheduler: str = setting("what made it")
     gpu_type: str = setting("hardware")
     feasible: bool = setting("every SLO and rate is expected to hold")
     servers: tuple[ServerPlan, ...] = setting("one per GPU in use, or several that take turns on one", tuple)

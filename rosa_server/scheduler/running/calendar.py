@@ -2,7 +2,7 @@
 
 Where a schedule holds only as the server lets robots call (`choice.py`), its verdicts come one after the other: each
 robot's calls are put where those before it have left most room, the ones with short periods first, since they have the
-least choice. Multiples of the golden ratio, which need not know who else is there, leave gaps of up to 2.6 times
+least choice. Multiples of the golden ratio, which need not know what else is there, leave gaps of up to 2.6 times
 another, and know nothing of other periods.
 """
 

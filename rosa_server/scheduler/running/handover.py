@@ -1,4 +1,4 @@
-"""Hands a schedule over to a server: which workers to start, where robots are routed, and who is admitted later.
+"""Hands a schedule over to a server: which workers to start, where robots are routed, and which are admitted later.
 
 The server knows nothing of profiles and solvers. It gets a placement, and asks the object made here about robots for
 which no slot is free.

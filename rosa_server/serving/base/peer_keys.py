@@ -1,4 +1,4 @@
-"""The keys of several gateways of one schedule: who of them may connect here, and how this one proves who it is.
+"""The keys of several gateways of one schedule: which of them may connect here, and how this one proves its identity.
 
 The files are those of `rosa_contract/keyfile.py`: `gateways/NODE.key` of each, `gateways/NODE.key_secret` of this one,
 and `slots.key_secret`, which all of them share and robots never see. They are read once: another node, or another key,

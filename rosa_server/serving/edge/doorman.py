@@ -33,7 +33,7 @@ LOOK_EVERY_S = 0.02
 DROP_UNSENT = struct.pack(
     "ii", 1, 0
 )  # struct linger: when the last descriptor is closed, the connection is reset
-STEPS_PER_ROUND = 5  # in which every robot, and who has unread answers, is looked at once
+STEPS_PER_ROUND = 5  # in which every robot, and every peer with unread answers, is looked at once
 MAX_LOOKS = 256  # at strangers in one step; the others are next
 SAME_LINE_EVERY_S = 1.0  # a flood makes one line per address and cause in this time
 FRAME_BYTES = 64  # on the wire beside a frame's content, at most: ZMTP, and CURVE's box
@@ -48,7 +48,7 @@ ACCEPTED, DISCONNECTED = int(zmq.EVENT_ACCEPTED), int(zmq.EVENT_DISCONNECTED)
 BROKE_RULES, LEFT = int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL), int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
 # Handshakes that fail, by ZeroMQ's number of the broken rule: ..._ZMTP_MECHANISM_MISMATCH and ..._ZMTP_CRYPTOGRAPHIC.
 FAILED_FOR = {0x11000002: "no_key", 0x11000001: "wrong_server_key"}
-LEFT_EARLY = "no_handshake"  # who has no key sees first that this server demands one, and leaves
+LEFT_EARLY = "no_handshake"  # a peer without a key sees first that this server demands one, and leaves
 MAX_EVENTS = 256  # at once; the rest waits for the next look
 NUMBERS = 1 << 32  # names that libzmq gives to connections, one after the other
 
@@ -92,7 +92,7 @@ class Doorman:
     _due: dict[int, None] = field(
         default_factory=dict
     )  # keys of strangers to look at, the longest waiting first
-    _next_round: dict[int, None] = field(default_factory=dict)  # of robots, and of who has unread answers
+    _next_round: dict[int, None] = field(default_factory=dict)  # of robots, and of peers with unread answers
     _round: list[int] = field(default_factory=list)  # what is left of this round
     _share: int = 0  # of it in one step
     # Whose end was told. What they said before is read until the next step; then nobody speaks for them any more.
@@ -106,7 +106,7 @@ class Doorman:
         self._failed = ""
         self._keys = False
         self._line_budget = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
-        self._seldom = log.Seldom()  # who has no key tries again every second
+        self._seldom = log.Seldom()  # a peer without a key tries again every second
         self._epoll = select.epoll() if sys.platform == "linux" else None
 
     def open(self, context: zmq.Context[zmq.Socket[bytes]], robots: zmq.Socket[bytes], keys: bool) -> None:
@@ -132,7 +132,7 @@ class Doorman:
             self._epoll.close()
 
     def step(self, now_s: float) -> None:
-        """Take note of who came and went, and look at what the connections hold."""
+        """Take note of which peers came and went, and look at what the connections hold."""
         if now_s < self._next_look_s:
             return
         self._next_look_s = now_s + LOOK_EVERY_S
@@ -237,16 +237,16 @@ class Doorman:
             self._carry(self.connections.revoke(line.key, now_s), now_s)
         return [line.identity for line in lines if line.identity is not None]
 
-    # -- who comes and goes ----------------------------------------------------------------------------------------
+    # -- coming and going ------------------------------------------------------------------------------------------
 
     @property
     def monitor(self) -> zmq.Socket[bytes]:
-        """Readable when somebody came or went. With keys it is read at once: who has none leaves within 1 ms."""
+        """Readable when somebody came or went. With keys it is read at once: a peer without one leaves within 1 ms."""
         assert self._monitor is not None
         return self._monitor
 
     def take_events(self, now_s: float) -> None:
-        """Take note of who came and went."""
+        """Take note of which peers came and went."""
         for _ in range(MAX_EVENTS):
             try:
                 event, _ = self.monitor.recv_multipart(zmq.NOBLOCK)
@@ -357,7 +357,7 @@ class Doorman:
     # -- what they hold --------------------------------------------------------------------------------------------
 
     def _look_around(self, now_s: float) -> None:
-        """Look at those of whom something came or to whom something was sent."""
+        """Look at those from which something came or to which something was sent."""
         for fd, _ in self._epoll.poll(0, 4 * MAX_EVENTS) if self._epoll is not None else ():
             key = self._by_end.get(fd)
             if key is not None:

@@ -90,7 +90,7 @@ class Gateway:
         self._peers = peers
         self._inline = inline
         self._notes = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
-        self._strangers: deque[Message] = deque()  # what was read of those who are not welcomed
+        self._strangers: deque[Message] = deque()  # what was read of those that are not welcomed
         self._peaks = Peaks()
         self._readiness = Readiness()
         self._doorman = Doorman(limits or Limits(), core.on_gone, metrics.cut_off)
@@ -529,7 +529,7 @@ class Gateway:
             self._doorman.overflows(now_s, connection)
 
     def _watch_links(self, now_s: float) -> None:
-        """Calls of workers that cannot be reached run elsewhere at once; who stays away is ended."""
+        """Calls of workers that cannot be reached run elsewhere at once; a worker that stays away is ended."""
         for worker_id in self._workers.step(now_s):
             self._metrics.noted("worker_link_ended")
             log.warning("worker_link_ended", worker=worker_id)

@@ -183,7 +183,7 @@ class Metrics:
         self._robots.set(report.connected)
 
     def robots(self, margins: Iterable[tuple[str, str, float]], waiting: Iterable[str]) -> None:
-        """How near its deadlines each robot is, and who waits for a person; those who have left are gone here too."""
+        """How near its deadlines each robot is, and which wait for a person; those that have left are gone here too."""
         self._margin.clear()
         for robot, component, ratio in margins:
             self._margin.labels(robot, component).set(ratio)

@@ -1,7 +1,7 @@
 """The links between the gateways of one schedule: to each other one a DEALER, from all of them one ROUTER.
 
-A link carries messages one way, so that each end knows for certain with whom it speaks: who connects proves its key
-and has the other one's public key, which nobody else can answer with; who listens reads under the name of the key.
+A link carries messages one way, so that each end knows for certain what it speaks with: what connects proves its key
+and has the other one's public key, which no other can answer with; what listens reads under the name of the key.
 The first message of a connection is a `PeerHello`. One of another schedule ends it, and nothing counts before it.
 A gateway is heard while the link to it holds, too: whoever cannot be told anything is as good as gone. Both ends send
 ZMTP's heartbeats, and the kernel says for how long nothing has come of a gateway (`silent`), whether this process had
@@ -132,7 +132,7 @@ class PeerLinks:
             line.watched.close()
             line.socket.close()
 
-    # -- who is there --------------------------------------------------------------------------------------------------
+    # -- which are there-----------------------------------------------------------------------------------------------
 
     def look(self, now_s: float, at_once: bool = False) -> list[str]:
         """The nodes whose link has ended since the last call. Says hello on those that have come up. `at_once`: a

@@ -2,7 +2,7 @@
 
 Both ends send ZMTP's heartbeats, from libzmq's thread: a worker that computes still answers them. The kernel says for
 how long nothing has come over a link: after `SILENT_MS` its worker is silent, and after `ENDS_MS` the link ends. That
-of a worker that was killed ends at once. The port is watched as that of the robots is: who has no key gets no further
+of a worker that was killed ends at once. The port is watched as that of the robots is: without a key none gets further
 than the handshake, and is cut off when it stays silent.
 """
 
@@ -25,12 +25,12 @@ from rosa_server.serving.edge.robots_socket import HANDSHAKE_MS
 from rosa_server.serving.edge.worker_links import BURST, NOBLOCK, Message, SharesMemory, WorkerLinks
 
 MAX_STRANGERS = 64
-# A worker that was cut off announces itself again when its batch has ended. Who never ends the handshake goes earlier.
+# A worker that was cut off announces itself again when its batch has ended. Endless handshakes are cut off earlier.
 HELLO_WITHIN_S = 60.0
 
 
 def worker_limits() -> Limits:
-    """What strangers may take of the workers' port. Who has spoken with a valid key is bounded by its credits."""
+    """What strangers may take of the workers' port. One that has spoken with a valid key is bounded by its credits."""
     few = MAX_STRANGERS
     return replace(
         Limits(),

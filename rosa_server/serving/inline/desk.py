@@ -38,7 +38,7 @@ class Over:
 
     worker_id: str
     why: InlineEnds
-    spare: m.WorkerReady | None  # who takes its place; None: nobody is ready
+    spare: m.WorkerReady | None  # what takes its place; None: none is ready
 
 
 class InlineDesk:
@@ -46,7 +46,7 @@ class InlineDesk:
 
     def __init__(self, models: Sequence[Inline]) -> None:
         self._models = {one.ready().worker_id: one for one in models}
-        self._spares: dict[str, m.WorkerReady] = {}  # by the id of who serves in their place
+        self._spares: dict[str, m.WorkerReady] = {}  # by the id of the worker that serves in their place
         self._ran: list[str] = []  # since the last `look_back`
         self._stopped: dict[str, InlineEnds] = {}
 

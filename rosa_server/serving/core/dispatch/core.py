@@ -1,6 +1,6 @@
 """The server's decisions in one place: events and a time go in, what to send comes out. No socket, no clock, no thread.
 
-The gateway runs it over ZeroMQ; a simulator runs the same object under its own clock. Who may call, and which replica
+The gateway runs it over ZeroMQ; a simulator runs the same object under its own clock. What may call, and which replica
 a call belongs to, is decided here; what happens to an accepted call, in `dispatcher.py`.
 """
 
@@ -296,7 +296,7 @@ class ServingCore:
             self._rerouting.count_callers()
 
     def _forget(self, now_s: float, sessions: Sequence[Session], why: str, bye: bool = False) -> None:
-        """Those who leave together are all gone before the others are told what that changes."""
+        """Those that leave together are all gone before the others are told what that changes."""
         placement_changed = False
         for session in sessions:
             placement_changed |= self.sessions.leave(session, bye)

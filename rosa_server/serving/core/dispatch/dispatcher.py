@@ -1,6 +1,6 @@
 """The calls between being accepted and being answered: where each waits, which worker runs it, how it ends.
 
-Who may call, and which queue a call belongs to, is decided elsewhere (`core.py`) and stands on the call.
+Which robots may call, and which queue a call belongs to, is decided elsewhere (`core.py`) and stands on the call.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A lane: one queue of a replica or of a pool of them, what batches it, and the workers that it feeds.
 
-It owns its state. `step` says what to give and whom to tell; when the lane is due next stands in the `Agenda`.
+It owns its state. `step` says what to give and which robots to tell; when the lane is due next stands in the `Agenda`.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ class Lane:
 
     def called(self, now_s: float, call: Call, paced: bool = True) -> Permit | None:
         """The permit that a call has come with, which is used up; the call's rank follows from it. `paced`: robots may
-        become faster than planned while those who call find idle servers."""
+        become faster than planned while those that call find idle servers."""
         permit = self.rates.line.called(now_s, (call.connection, call.component))
         call.network_s = self.rates.line.network_s(now_s, permit)
         if permit is None and paced and call.component in GOAL_COUPLED:
@@ -297,7 +297,7 @@ class Lane:
         return Turn(min(call.since_s for call in calls), due_s, runs_s)
 
     def step(self, now_s: float, may_run: bool) -> tuple[list[Given], list[Key]]:
-        """What workers are given now, and whom to tell to call now. `may_run`: not where it is the turn of another
+        """What workers are given now, and which robots are told to call. `may_run`: not where it is the turn of another
         model on its GPU: then it is due again when that has run, or a call expires."""
         given, again_s = self._give(now_s) if may_run else ([], math.inf)
         due_s = min(again_s, self.queue.next_expiry_s) if self.queue else math.inf
@@ -342,7 +342,7 @@ class Lane:
 
     def _on_their_way_s(self, now_s: float, worker: WorkerState, waiting: list[Call], size: int) -> float:
         """How long a server that could run what waits leaves room for calls that were asked for and are on their way:
-        who misses this batch waits for a whole one. Never longer than a robot takes, nor so long that a call is late.
+        what misses this batch waits for a whole one. Never longer than a robot takes, nor so long that a call is late.
         """
         if worker.one_by_one or len(waiting) >= size or self._waits_until_s <= now_s:
             return now_s

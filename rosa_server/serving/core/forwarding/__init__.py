@@ -1,1 +1,1 @@
-"""Several gateways of one schedule: who of the others is there, and calls for workers of their nodes."""
+"""Several gateways of one schedule: which of the others are there, and calls for workers of their nodes."""

@@ -26,7 +26,7 @@ Asked = tuple[str, str, int]  # robot, component, request id
 
 
 class Made(Protocol):
-    """An answer that says who has made it."""
+    """An answer that says which worker has made it."""
 
     @property
     def node(self) -> str: ...
@@ -55,7 +55,7 @@ class Fleet:
     _had: dict[str, str] = field(default_factory=dict)  # robot -> the slot whose proof it has
     _asked: dict[tuple[str, str, int], tuple[int, int]] = field(default_factory=dict)
     _taken: dict[tuple[str, str, str, int], int] = field(default_factory=dict)
-    _answered: dict[tuple[str, int], str] = field(default_factory=dict)  # robot's life, request -> who
+    _answered: dict[tuple[str, int], str] = field(default_factory=dict)  # robot's life, request -> by which worker
 
     # -- slots ---------------------------------------------------------------------------------------------------------
 

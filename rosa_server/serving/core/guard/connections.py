@@ -1,4 +1,4 @@
-"""Which connections a gateway keeps: what came over each of them and a time go in, who is cut off comes out.
+"""Which connections a gateway keeps: what came over each of them and a time go in, and which are cut off comes out.
 
 A message costs its sender nothing and the gateway memory and time, and so does an answer that nobody reads: all is
 counted per connection. A connection is *silent* until it has said something understandable, a *stranger* until a robot
@@ -259,10 +259,10 @@ class Connections:
         self._forget_addresses(now_s)
         return closes
 
-    # -- who goes --------------------------------------------------------------------------------------------------
+    # -- what goes -------------------------------------------------------------------------------------------------
 
     def _too_many(self, crowd: Address, newest: Connection, count: str, now_s: float) -> list[Close]:
-        """The longest silent makes room, or who has longest not been welcomed: who means it is within milliseconds."""
+        """The longest silent makes room, or the one unwelcomed for longest: a robot is welcomed within milliseconds."""
         victim = next(iter(crowd.silent or crowd.strangers or self._strangers), newest.key)
         return self._cut(self._by_key[victim], "too_many_connections", count, now_s)
 

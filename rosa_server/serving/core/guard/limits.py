@@ -29,7 +29,7 @@ OFFENCES = ("held_bytes", "held_in_all", "unread_answers", "unread_in_all", "han
 
 
 def limit(default: float, unit: str, what: str, of: str, cause: str) -> Any:
-    """A field of `Limits`: a row of the table, and the cause with which who exceeds it is cut off."""
+    """A field of `Limits`: a row of the table, and the cause with which a connection that exceeds it is cut off."""
     return field(default=default, metadata={"unit": unit, "what": what, "of": of, "cause": cause})
 
 

@@ -31,7 +31,7 @@ class Connection:
     bad: Bucket
     seen_s: float  # when it last said something understandable; at first, when it was accepted
     silent: bool = True
-    robot: str = ""  # who was welcomed on it
+    robot: str = ""  # which one was welcomed on it
     limit_bytes: int = 0
     largest_request: int = 0
     delivered: int = 0  # bytes that came out of it as whole messages

@@ -5,7 +5,7 @@ The rates of the schedule are the floor: a robot that hears nothing keeps to the
 1. a robot that is ready asks, and is told to call when a server is about to be free for it (`grant`). It waits without
    an observation, so a call spends its deadline on the server and not in the queue;
 2. batches are as large as the SLO allows with the service times and the robots' way as they were measured lately;
-3. while nearly everybody who asks finds an idle server, robots need not ask (`pace`).
+3. while nearly every robot that asks finds an idle server, robots need not ask (`pace`).
 
 What a robot sends or has decoded beyond its share (`RateMeter`, `DecodeBudget`) runs when nothing else waits.
 
@@ -27,11 +27,11 @@ from rosa_server.serving.core.workers.worker_state import WorkerState
 from rosa_server.timing.batches import SPARE, BatchProfile, largest, together
 
 WINDOW_S = 1.0  # `window` is called so often
-MAX_PACE = 20.0  # as good as no limit: who may call so often need not ask
+MAX_PACE = 20.0  # as good as no limit: a robot that may call this often need not ask
 ROOM, ROOM_LEFT = (
     0.95,
     0.85,
-)  # of those who ask, this share finds an idle server: nobody need ask; until it is this
+)  # of those that ask, this share finds an idle server: none need ask; until it is this
 MAX_LATE = 0.01  # share of late calls with which that holds
 
 MAX_SPARE = 1.3  # what is measured of slow batches counts up to this multiple of their usual time
@@ -231,7 +231,7 @@ class RateMeter:
     ) -> bool:
         """Whether a call that comes now is over the rate, which is `pace` times that of the schedule.
 
-        A call over the rate spends nothing: who sends twice as often as allowed has every other call within it.
+        A call over the rate spends nothing: with twice as many calls as allowed, every other one is within it.
         """
         rate_hz = rates_hz.get(component, 0.0) * pace if component in GOAL_COUPLED else 0.0
         if rate_hz <= 0:
@@ -269,7 +269,7 @@ class DecodeBudget:
         return bool(self._debts) and self._debt_s(now_s, robot_id) > DECODING_BURST_S
 
     def sweep(self, now_s: float) -> None:
-        """Forget who owes nothing any more."""
+        """Forget the robots that owe nothing any more."""
         for robot_id in [name for name in self._debts if not self._debt_s(now_s, name)]:
             del self._debts[robot_id]
 

@@ -16,7 +16,7 @@ from math import inf, isinf
 from typing import Any
 
 Key = tuple[bytes, str]  # connection, component
-Entry = tuple[float, int, Key]  # of the line: turn, number, who
+Entry = tuple[float, int, Key]  # of the line: turn, number, robot's key
 
 MEMORY_S = 4.0  # what was measured longer ago is forgotten
 MIN_LEAD_S, MAX_LEAD_S = 0.002, 0.2
@@ -49,7 +49,7 @@ class Permit:
 class Permits:
     """Of one queue. Pure: time is an argument."""
 
-    _turns: dict[Key, tuple[float, int]] = field(default_factory=dict)  # who waits, its turn and its number
+    _turns: dict[Key, tuple[float, int]] = field(default_factory=dict)  # what waits, its turn and its number
     _asked_s: dict[Key, float] = field(default_factory=dict)  # since when
     _slo_s: dict[Key, float] = field(default_factory=dict)  # of the call that it would make
     _order: list[tuple[float, int, Key]] = field(default_factory=list)  # also of some that no longer wait
@@ -87,7 +87,7 @@ class Permits:
         return self.lead_s + self.spread_s / 2
 
     def ask(self, now_s: float, key: Key, rate_hz: float, slo_s: float = inf) -> None:
-        """A robot is ready to call. `rate_hz`: its planned rate. Who asks again keeps its turn."""
+        """A robot is ready to call. `rate_hz`: its planned rate. One that asks again keeps its turn."""
         if key in self._turns:
             return
         # No robot is further behind the others than by what its last turn costs, however it came to that.
@@ -180,7 +180,7 @@ class Permits:
         left: float = inf,
         runs: Callable[[int], int] = lambda count: count,
     ) -> list[Key]:
-        """Who may call now, for `batches` batches. `size`: the largest batch that a call with an SLO may be in. `runs`:
+        """What may call now, in `batches` batches. `size`: the largest batch that a call with an SLO may be in. `runs`:
         how many of a number of calls one batch takes; the others stay in line, or they would wait for a whole batch.
 
         For each batch the first in line chooses, and those after it that may be in one as large come with it. Part of a

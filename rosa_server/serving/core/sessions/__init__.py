@@ -1,1 +1,1 @@
-"""Who is connected and who answers a robot: hello, slots, routes, failover, and whether a header fits its model."""
+"""Which robots are connected, what answers them: hello, slots, routes, failover, whether a header fits its model."""

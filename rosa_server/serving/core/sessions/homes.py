@@ -98,7 +98,7 @@ class HomeSlots(Slots):
         self._keeper = keeper
         self._writing: dict[
             str, tuple[int, str]
-        ] = {}  # slot -> the writing of its grant, and who had it before
+        ] = {}  # slot -> the writing of its grant, and which robot had it before
         self._passing = passing
         self.grants: dict[str, Grant] = {
             slot: (number, "" if robot.startswith(passing) else robot)
@@ -176,7 +176,7 @@ class HomeSlots(Slots):
         return Taken(slot, token=self._tokens.token(robot, slot, number))
 
     def written(self, slot: str) -> bool | None:
-        """Whether it is written down who has this slot; None: it is under way."""
+        """Whether it is written down which robot has this slot; None: it is under way."""
         if slot not in self._writing:
             return True
         done = self._keeper.kept(self._writing[slot][0])

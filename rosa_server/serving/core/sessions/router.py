@@ -206,7 +206,7 @@ class Router:
     # -- routes ----------------------------------------------------------------------------------------------------
 
     def routes_of(self, task: str, slot: str) -> Mapping[str, str]:
-        """Component -> replica as placed, whether or not it has failed; `failover` says who runs its streams now."""
+        """Component -> replica as placed, whether or not it has failed; `failover` says what runs its streams now."""
         routes = self.placement.routes
         return self._models[task] if routes is None else routes[slot]
 
@@ -229,7 +229,7 @@ class Router:
 
     @property
     def admission(self) -> AdmissionControl:
-        """Who decides about robots for which no slot is free."""
+        """What decides about robots for which no slot is free."""
         return self._slots.admission
 
     @property
@@ -245,7 +245,7 @@ class Router:
         self, placement: Placement, admission: AdmissionControl, planned: Mapping[str, int] | None = None
     ) -> dict[str, str]:
         """Another placement of the schedule from now on. Returns the replicas whose streams a standby runs from now on,
-        or runs no more, and who does. Raises `ValueError` where it lacks a slot that a robot has."""
+        or runs no more, and which one does. Raises `ValueError` where it lacks a slot that a robot has."""
         self._slots.adopt(placement, admission, planned)
         return self.failover.adopt(placement.replicas, placement.standbys)
 

@@ -47,7 +47,7 @@ class Session:
     models: Mapping[str, str]  # component -> model
     routes: Mapping[str, str]  # component -> replica as placed, whether or not it has failed
     heard_s: float
-    token: str  # who has it is this robot
+    token: str  # a client that has it is this robot
     starts_s: Mapping[str, float]  # component -> when its first call is due
     meter: RateMeter = field(default_factory=RateMeter)
     gone: bool = False  # its connection has ended

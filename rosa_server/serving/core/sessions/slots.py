@@ -81,7 +81,7 @@ class Slots:
         self._refused.clear()
 
     def take(self, task: str, robot: str = "", token: str = "") -> Taken | Refused:
-        """The lowest free slot whose replicas are warm, or one that admission adds. It makes no difference who asks."""
+        """The lowest free slot whose replicas are warm, or one that admission adds, whichever robot asks."""
         if task not in self._refused:
             found = self._planned_slot(task) or self._added_slot(task)
             if isinstance(found, Taken):

@@ -30,7 +30,7 @@ class Absences:
         self._silent.discard(worker_id)  # it has to announce itself again
 
     def quiet(self, silent: Collection[str], now_s: float) -> list[str]:
-        """The links of these workers hold, and nothing comes over them. Returns who was passed over for that and is
+        """The links of these workers hold, and nothing comes over them. Returns which was passed over for that and is
         heard again: it may work."""
         self._quiet_since_s = {name: self._quiet_since_s.get(name, now_s) for name in silent}
         return sorted(self._silent.difference(silent))

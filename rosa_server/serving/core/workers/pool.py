@@ -1,4 +1,4 @@
-"""All warm workers of the gateway: who of them may take a batch first, and what each is given."""
+"""All warm workers of the gateway: which of them may take a batch first, and what each is given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Entry = tuple[float, int, WorkerState]
 
 @dataclass(slots=True)
 class _OfQueue:
-    """The workers of one queue, sorted by who may take a batch first: there may be hundreds, and every call asks.
+    """The workers of one queue, sorted by which may take a batch first: there may be hundreds, and every call asks.
 
     An entry is (key, order, worker); no two workers have the same order.
     """
@@ -63,7 +63,7 @@ class _OfQueue:
         return len(self.idle) + bisect_right(self.together, 0.0, key=_key)
 
     def soonest(self, now_s: float) -> tuple[WorkerState | None, float | None]:
-        """Who at the edge may take a batch first, and when: the one with the fewest, then the first in order."""
+        """Which one may take a batch first, and when: the one with the fewest, then the first in order."""
         if self.together:
             count, _, worker = self.together[0]
             if self.idle and count:
@@ -91,7 +91,7 @@ def _order(entry: Entry) -> int:
 class Gathering:
     """Which worker knows an observation: calls about the same one go to the same worker, which then looks at it once.
 
-    OxyGen 3.3: the prefix of an observation is computed once and read by all who ask about it. A worker can only share
+    OxyGen 3.3: the prefix of an observation is computed once and read by all calls about it. A worker can only share
     what it has, so where several workers serve a model that shares, the one that was given an observation first gets
     the rest.
     """
@@ -110,7 +110,7 @@ class Gathering:
             del self._worker_of[next(iter(self._worker_of))]
 
     def worker_of(self, calls: list[Call]) -> str | None:
-        """Who was given the observation of the first of these calls that has one; None: nobody that is still here."""
+        """The worker that has the observation of the first of these calls with one; None: none that is still here."""
         observation = next((call.observation for call in calls if call.observation), "")
         return self._worker_of.get(observation)
 
@@ -246,9 +246,9 @@ class WorkerPool:
         return best, None if best_key is None else best_key[0]
 
     def gathered(self, worker: WorkerState, calls: list[Call], now_s: float) -> WorkerState:
-        """Who of the queue of `worker` runs these calls: the one that knows their observation, if it may take them now.
+        """What runs these calls, of the queue of `worker`: the one that knows their observation, if it may take them.
 
-        Otherwise `worker`, who was going to.
+        Otherwise `worker`, which was going to.
         """
         known = self._workers.get(self._gathering.worker_of(calls) or "")
         if known is None or not known.shares or known.link_s or known.queue != worker.queue:
