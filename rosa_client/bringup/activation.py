@@ -47,7 +47,7 @@ def activate(node_name: str, failure: Callable[[], str], timeout_s: float = LIFE
         if time.monotonic() > until_s:
             raise BringupError(f"{node_name} {words} within {timeout_s:g} s")
 
-    def answer(client: Client, request: Any) -> Any:
+    def answer(client: Client[Any, Any], request: Any) -> Any:
         """None when none came in time."""
         future = client.call_async(request)
         executor.spin_until_future_complete(future, timeout_sec=ANSWER_S)
@@ -56,8 +56,8 @@ def activate(node_name: str, failure: Callable[[], str], timeout_s: float = LIFE
         return future.result() if future.done() else None
 
     try:
-        asks = node.create_client(GetState, f"{node_name}/get_state")
-        changes = node.create_client(ChangeState, f"{node_name}/change_state")
+        asks: Client[Any, Any] = node.create_client(GetState, f"{node_name}/get_state")
+        changes: Client[Any, Any] = node.create_client(ChangeState, f"{node_name}/change_state")
         for client in (asks, changes):
             while not client.wait_for_service(timeout_sec=0.2):
                 check("does not offer its lifecycle services")

@@ -62,8 +62,9 @@ class GatewayAsker:
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
         if keys is not None:
-            self._socket.curve_publickey, self._socket.curve_secretkey = keys.public, keys.secret
-            self._socket.curve_serverkey = keys.server
+            self._socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.public)
+            self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
+            self._socket.setsockopt(zmq.CURVE_SERVERKEY, keys.server)
         self._handshakes = Handshakes(self._socket, endpoint, encrypted=keys is not None)
         self._socket.connect(endpoint)
 

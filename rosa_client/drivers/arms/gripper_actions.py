@@ -138,7 +138,7 @@ class FrankaGripper:
 class Goals:
     """The goals of one action, each with one result."""
 
-    def __init__(self, client: ActionClient, ended: Ended) -> None:
+    def __init__(self, client: ActionClient[Any, Any, Any], ended: Ended) -> None:
         self._client = client
         self._ended = ended
 

@@ -28,7 +28,7 @@ class GripperBody:
 
 def grippers_of(spec: RobotSpec, settings: Ros2ControlSettings) -> tuple[GripperBody, ...]:
     """In the order of every array of widths."""
-    found = []
+    found: list[GripperBody] = []
     for limb in spec.limbs:
         if not limb.gripper.exists:
             continue

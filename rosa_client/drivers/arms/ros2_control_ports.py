@@ -15,6 +15,7 @@ from typing import Any
 from action_msgs.msg import GoalStatus
 from lifecycle_msgs.msg import State
 from rclpy.action import ActionClient
+from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
@@ -77,9 +78,13 @@ class Manager:
         self._settings = settings
         self._heard = heard
         self._services = services
-        self._list = node.create_client(services.ListControllers, f"{manager}/list_controllers")
-        self._switch = node.create_client(services.SwitchController, f"{manager}/switch_controller")
-        self._hardware = node.create_client(
+        self._list: Client[Any, Any] = node.create_client(
+            services.ListControllers, f"{manager}/list_controllers"
+        )
+        self._switch: Client[Any, Any] = node.create_client(
+            services.SwitchController, f"{manager}/switch_controller"
+        )
+        self._hardware: Client[Any, Any] = node.create_client(
             services.SetHardwareComponentState, f"{manager}/set_hardware_component_state"
         )
         self._pending: Any = None
@@ -142,7 +147,7 @@ class VendorState:
         if settings.robot_state:
             kind = found["franka_msgs.msg"].FrankaRobotState
             node.create_subscription(kind, resolve(base, settings.robot_state), self._on_state, NEWEST)
-        self._recovery: ActionClient | None = None
+        self._recovery: ActionClient[Any, Any, Any] | None = None
         if settings.error_recovery:
             self._kind = found["franka_msgs.action"].ErrorRecovery
             self._recovery = ActionClient(node, self._kind, resolve(base, settings.error_recovery))

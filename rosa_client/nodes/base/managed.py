@@ -64,7 +64,7 @@ class ManagedNode(LifecycleNode):
         ] = []  # what `configure` created on the node, and how it is destroyed
         self._bond = BondPort(self)
 
-    def create_publisher(self, *arguments: Any, **options: Any) -> Publisher:
+    def create_publisher(self, *arguments: Any, **options: Any) -> Publisher[Any]:
         """As `Node.create_publisher`, without handlers for QoS events unless the caller names some."""
         return super().create_publisher(*arguments, **{"event_callbacks": UNWATCHED, **options})
 

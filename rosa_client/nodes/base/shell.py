@@ -66,6 +66,7 @@ def run_node(make: Callable[[], Any], expected: tuple[type[Exception], ...]) -> 
     # rclpy's own handlers would end all publishers and subscriptions at once.
     rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
     node = None
+    known: tuple[type[Exception], ...] = (*expected, ParameterException)
     executor = SingleThreadedExecutor()
     try:
         node = make()
@@ -76,7 +77,7 @@ def run_node(make: Callable[[], Any], expected: tuple[type[Exception], ...]) -> 
             executor.spin_once(timeout_sec=LOOK_EVERY_S)
     except ExternalShutdownException:
         pass
-    except (*expected, ParameterException) as error:
+    except known as error:
         get_logger(os.path.basename(sys.argv[0])).fatal(str(error))
         sys.exit(FAILED)
     finally:

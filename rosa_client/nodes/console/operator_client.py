@@ -123,7 +123,12 @@ class OperatorClient:
                 f"{feed.view.label} is there, but does not take {what!r}; is it being started?"
             )
         feed.ask(click, by, why, lambda accepted, reason: answers.append((accepted, reason)))
-        self.spin(lambda: feed.check_answers(time.monotonic()) or answers, LONGEST_ANSWER_S)
+
+        def answered() -> bool:
+            feed.check_answers(time.monotonic())
+            return bool(answers)
+
+        self.spin(answered, LONGEST_ANSWER_S)
         return answers[0]
 
     def stop_all(self, wait_s: float) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rosa_interfaces.msg import (
@@ -74,9 +75,11 @@ class RobotFeed:
             node.create_subscription(kind, f"{namespace}/{topic}", _timed(hear), qos)
             for kind, topic, hear, qos in listened
         ]
-        self._decide = node.create_client(OperatorDecision, f"{namespace}/runtime_node/operator_decision")
-        self._stop = node.create_client(Trigger, f"{namespace}/arm_node/emergency_stop")
-        self._release = node.create_client(
+        self._decide: Client[Any, Any] = node.create_client(
+            OperatorDecision, f"{namespace}/runtime_node/operator_decision"
+        )
+        self._stop: Client[Any, Any] = node.create_client(Trigger, f"{namespace}/arm_node/emergency_stop")
+        self._release: Client[Any, Any] = node.create_client(
             ReleaseEmergencyStop, f"{namespace}/arm_node/release_emergency_stop"
         )
         self._stop_topic = node.create_publisher(Bool, f"{namespace}/emergency_stop", QoSProfile(depth=10))

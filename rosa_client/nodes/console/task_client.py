@@ -51,7 +51,9 @@ class TaskClient:
         """`robot`: its namespace. Raises `OperatorError` for what cannot be one."""
         self._client = client
         self._feed = client.feed(robot)
-        self._action = ActionClient(client.node, RunTask, f"{self._feed.view.namespace}/run_task")
+        self._action: ActionClient[Any, Any, Any] = ActionClient(
+            client.node, RunTask, f"{self._feed.view.namespace}/run_task"
+        )
         self.step: ShownStep | None = None  # the newest feedback
         self._goal: Any = None
         self._result: Any = None
@@ -80,9 +82,10 @@ class TaskClient:
         sent = self._action.send_goal_async(goal, feedback_callback=self._on_feedback)
         if not self._client.spin(sent.done, ANSWER_S):
             raise LostError(f"{self.view.label} did not answer within {ANSWER_S:g} s")
-        if not sent.result().accepted:
+        goal_handle = sent.result()
+        if goal_handle is None or not goal_handle.accepted:
             raise RejectedError(self._rejection(task))
-        self._goal = sent.result()
+        self._goal = goal_handle
         self._result = self._goal.get_result_async()
 
     def follow(self, during: Callable[[], bool]) -> bool:

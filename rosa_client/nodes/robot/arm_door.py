@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rclpy.client import Client
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile
 from rosa_interfaces.srv import ReleaseEmergencyStop
@@ -26,8 +27,10 @@ class ArmDoor:
     """Clients of the arm node's services. Answers come in the executor's thread."""
 
     def __init__(self, node: LifecycleNode) -> None:
-        self._stop = node.create_client(Trigger, "arm_node/emergency_stop")
-        self._release = node.create_client(ReleaseEmergencyStop, "arm_node/release_emergency_stop")
+        self._stop: Client[Any, Any] = node.create_client(Trigger, "arm_node/emergency_stop")
+        self._release: Client[Any, Any] = node.create_client(
+            ReleaseEmergencyStop, "arm_node/release_emergency_stop"
+        )
         self._topic = node.create_publisher(Bool, "emergency_stop", QoSProfile(depth=10))
 
     def ask(self, choice: str, decided_by: str, why: str, answered: Answered) -> None:

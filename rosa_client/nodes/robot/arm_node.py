@@ -19,6 +19,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -223,7 +224,10 @@ class ConnectedArm:
     def _on_parameters(self, parameters: list[Any]) -> None:
         """After ROS has checked type and range."""
         for share in [parameter.value for parameter in parameters if parameter.name == SLOWER]:
-            self._loop.submit(lambda share=share: self._player.slow_down(time.monotonic(), share))
+            self._loop.submit(partial(self._slow_down, share))
+
+    def _slow_down(self, share: float) -> None:
+        self._player.slow_down(time.monotonic(), share)
 
     # -- what the arm says ------------------------------------------------------------------------------------------
 

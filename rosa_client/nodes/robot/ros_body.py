@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, KeyValue
+from rclpy.client import Client
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile
 from rosa_interfaces.msg import (
@@ -105,7 +106,7 @@ class RosBody:
         self.plan = node.create_publisher(String, "plan", LATEST)
         self.status = node.create_publisher(RobotStatus, "robot_status", LATEST)
         self.diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", QoSProfile(depth=10))
-        self._recover = node.create_client(Trigger, "arm_node/recover")
+        self._recover: Client[Any, Any] = node.create_client(Trigger, "arm_node/recover")
         self._arm_door = ArmDoor(node)
         node.create_subscription(ArmStatus, "arm_status", self._on_arm, QoSProfile(depth=10))
 
@@ -135,7 +136,7 @@ class RosBody:
             arm_state=ARM_STATES.get(arm.state, HOLDING) if arm is not None else HOLDING,
             arm_sequence=int(arm.last_seq) if arm is not None and mine else 0,
             arm_fault=arm.fault if arm is not None and mine else "",
-            arm_recovers=mine and bool(arm.fault) and self._recover.service_is_ready(),
+            arm_recovers=arm is not None and mine and bool(arm.fault) and self._recover.service_is_ready(),
             arm_cut_short=arm.cut_short if arm is not None and mine else "",
             emergency_stop=bool(arm.emergency_stop) if arm is not None else False,
             gripper_holds=self._grasp.holds(self._sensors.gripper_widths_m(), self._clock.now_s()),

@@ -87,7 +87,7 @@ class RuntimeNode(ManagedNode):
         self.add_on_set_parameters_callback(self._on_parameters)
         self._body: RosBody | None = None
         self._loop: RobotLoop | None = None
-        self._ended: Future | None = None
+        self._ended: Future[tuple[str, str]] | None = None
         self._goal: Any = None
         self._server: Any = None
         self._retirement: Any = None
@@ -246,7 +246,9 @@ class RuntimeNode(ManagedNode):
         self._ended = Future(executor=self.executor)
         try:
             answer_within(loop.begin(goal.request.timeout_s, _told(goal.request)), DECIDE_WITHIN_S)
-            outcome, reason = await self._ended
+            ended = await self._ended
+            assert ended is not None, "`_on_ended` alone ends it"
+            outcome, reason = ended
         except TimeoutError:
             outcome, reason = (
                 RunTask.Result.FAILED,

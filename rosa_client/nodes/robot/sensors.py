@@ -53,7 +53,7 @@ class Sensors:
         self._frozen = FrozenPictures()
         self._clocks = ClockWatch(robot.max_sensor_age_ms / 1000)
         self._faults: dict[str, str] = {}  # sensor -> why what it sends is not taken, or is old
-        self._wall_ns = lambda: node.get_clock().now().nanoseconds
+        self._wall_ns: Callable[[], int] = lambda: node.get_clock().now().nanoseconds
         self._images: dict[str, EncodedImage] = {}
         self._state: dict[str, Array] = {}
         self._widths_m: tuple[float | None, ...] = (None,) * len(robot.grippers)
