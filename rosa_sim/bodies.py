@@ -120,7 +120,10 @@ class Body:
         self._robot = robot
         self._model = mujoco.MjModel.from_xml_string(mjcf(robot))
         self._data = mujoco.MjData(self._model)
-        joint = lambda name: self._model.joint(name).qposadr[0]  # noqa: E731
+
+        def joint(name: str) -> int:
+            return int(self._model.joint(name).qposadr[0])
+
         self._joints = np.array([joint(name) for name in robot.joints])
         self._fingers = np.array([joint(name) for name in robot.finger_joints], int)
         self._speeds = np.array([self._model.joint(name).dofadr[0] for name in robot.joints])

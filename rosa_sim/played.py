@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy.typing as npt
 
 from rosa_client.motion import arm_orders
-from rosa_client.motion.chunk_player import ChunkPlayer, Setpoint
+from rosa_client.motion.arm_orders import Setpoint
+from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.limits import MotionLimits
 from rosa_client.runtime.commands import HOLDING, MOVING, PLAYING, Command, Hold, Inputs, Play
 from rosa_client.runtime.runtime import JOINT_STATE, RobotRuntime

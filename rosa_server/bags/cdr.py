@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -100,7 +100,7 @@ def decode(kind: str, text: str, data: bytes) -> dict[str, Any]:
 
 
 class _Reader:
-    def __init__(self, data: bytes, order: str, known: Mapping[str, tuple[Field, ...]]) -> None:
+    def __init__(self, data: bytes, order: Literal["<", ">"], known: Mapping[str, tuple[Field, ...]]) -> None:
         self._data, self._order, self._known = data, order, known
         self._at = 4  # alignment counts from after the header, which is 4 bytes
 

@@ -135,7 +135,7 @@ def main(arguments: argparse.Namespace) -> int:
     target = arguments.plot or (Path("try.png") if arguments.recording else None)
     drawn = target is not None and any(one.path is not None for one in trial.answered)
     try:
-        if drawn:
+        if drawn and target is not None:
             draw(trial, f"{arguments.model}, {component}", target)
     except ImportError as error:
         drawn = False

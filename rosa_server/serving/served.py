@@ -151,9 +151,7 @@ def frontend_problems(factory: Factory, insecure: bool) -> list[ConfigProblem]:
         where = f"frontends.{name}.bind"
         other = ports.setdefault(one.address, name)
         if other != name and one.address[1]:
-            words = (
-                f"{one.address[0]}:{one.address[1]} is that of frontends.{other}; give each its own port"
-            )
+            words = f"{one.address[0]}:{one.address[1]} is that of frontends.{other}; give each its own port"
             problems.append(ConfigProblem(where, "conflict", words))
         if one.on_loopback or insecure:
             continue

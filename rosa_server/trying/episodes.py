@@ -248,6 +248,8 @@ def frames_at(path: File, times_s: Sequence[float], fps: float) -> Iterator[np.n
     try:
         with av.open(str(path)) as film:
             stream = film.streams.video[0]
+            if stream.time_base is None:
+                raise RecordingError("not_a_recording", f"{path}: its video says no times")
             film.seek(max(0, int((waiting[0] - 1.0) / float(stream.time_base))), stream=stream)
             for frame in film.decode(stream):
                 while waiting and frame.time is not None and frame.time > waiting[0] - 0.5 / fps:

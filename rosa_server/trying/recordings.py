@@ -103,7 +103,8 @@ def _orders_gripper(column: str) -> bool:
 
 def _measured(tracks: _Tracks, names: Sequence[str], path: File, grippers: int) -> tuple[list[float], Array]:
     """Times and rows `(n, joints)`, and a column more for each gripper that has fingers: their distance, m."""
-    times, rows = [], []
+    times: list[float] = []
+    rows: list[list[float]] = []
     for at_s, known, positions in tracks.joints:
         if missing := [name for name in names if name not in known]:
             words = f"no joint {missing[0]!r}; it has {', '.join(known)}"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rosa_contract.config.adapter import ABSOLUTE, JOINTS, STEP_DELTA, VELOCITY
 from rosa_contract.config.robot import RobotSpec
@@ -30,18 +31,22 @@ class OtherSpaces:
     def __init__(self, robot: RobotSpec | None, ranges: Sequence[tuple[float, float]] = ()) -> None:
         """`ranges`: closed and open width of each gripper, m, where no robot file says it."""
         self._ranges = [(one.min_m, one.max_m) for one in robot.grippers.values()] if robot else list(ranges)
-        self._arms = [
-            (
-                limb.joints,
-                Arm(
-                    limb.chain,
-                    robot.limits.position_min_rad[limb.joints],
-                    robot.limits.position_max_rad[limb.joints],
-                ),
-            )
-            for limb in (robot.limbs if robot else ())
-            if limb.chain is not None
-        ]
+        self._arms = (
+            [
+                (
+                    limb.joints,
+                    Arm(
+                        limb.chain,
+                        robot.limits.position_min_rad[limb.joints],
+                        robot.limits.position_max_rad[limb.joints],
+                    ),
+                )
+                for limb in robot.limbs
+                if limb.chain is not None
+            ]
+            if robot is not None
+            else []
+        )
 
     def rows(self, output: ModelOutput, step: TrialStep, step_s: float) -> Array | None:
         """Joints, rad, and widths, m, `(rows, columns)`; None where that cannot be known. Raises `UnreachableError`."""
@@ -62,7 +67,9 @@ class OtherSpaces:
         )
         return np.concatenate([joints, self._widths(told[:, columns:], step)], axis=1)
 
-    def _followed(self, space: Space, told: Array, here: Array, step_s: float) -> Array:
+    def _followed(
+        self, space: Space, told: NDArray[np.float64], here: NDArray[np.float64], step_s: float
+    ) -> Array:
         path: Any = np.tile(here, (len(told), 1))
         for number, (mine, arm) in enumerate(self._arms):
             rows, mode = told[:, number * TOOL_COLUMNS : (number + 1) * TOOL_COLUMNS], space.mode

@@ -1,4 +1,4 @@
-"""Executes action chunks in a `World` exactly as the robot does in synchronous mode.
+"""Executes action chunks in a cell exactly as the robot does in synchronous mode.
 
 The first 400 ms of a chunk are played at 20 Hz through the setpoint filter at the control rate; while the next
 inference runs, the last setpoint stands, so the arm comes to rest there.
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rosa_client.motion.setpoint_filter import SetpointFilter
+from rosa_sim.cell.arm import ArmInCell
 from rosa_sim.cell.layout.hardware import CONTROL_RATE_HZ, panda
-from rosa_sim.cell.world import World
 
 STEP_S = 0.05
 EXECUTED_STEPS = 8  # 400 ms of a chunk of 16 steps
@@ -21,7 +21,7 @@ INFERENCE_S = 0.10  # how long the arm holds while the next chunk is made
 class SynchronousArm:
     """Plays chunks in a world and keeps the setpoint filter's state between them."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ArmInCell) -> None:
         self.world = world
         self._filter = SetpointFilter(panda().limits, CONTROL_RATE_HZ)
         self._width_m = world.gripper_width

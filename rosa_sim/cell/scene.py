@@ -54,6 +54,7 @@ def ensure_scene_cache(progress: Callable[[str], None] = lambda line: None) -> P
     try:
         for number, (name, faces) in enumerate(_FACES.items(), start=1):
             mesh = trimesh.load(source / f"{name}.obj", force="mesh", skip_materials=True)
+            assert isinstance(mesh, trimesh.Trimesh)  # with `force`
             before = len(mesh.faces)
             mesh.merge_vertices(merge_tex=True, merge_norm=True)
             if before > faces:
@@ -101,7 +102,7 @@ def scene_xml(scene: str = PICK_PLACE) -> str:
     hand_body.set("quat", "0.9238795 0 0 -0.3826834")  # -45 degrees about z
     hand_body.append(camera("wrist", c["cameras"]["wrist"]))
     palm = {"type": "box", "pos": "0 0 0.033", "size": "0.03 0.1 0.032", "group": "5"}
-    ET.SubElement(hand_body, "geom", name="hand_collision", **palm)
+    ET.SubElement(hand_body, "geom", {"name": "hand_collision", **palm})
     flange.append(hand_body)
     world.append(base)
     for equality in hand.findall("equality"):

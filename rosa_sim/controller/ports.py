@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from franka_msgs.action import ErrorRecovery, Grasp, Move
 from franka_msgs.msg import FrankaRobotState
 from rclpy.action import ActionServer
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.client import Client
 from rclpy.duration import Duration
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.node import Node
@@ -104,16 +106,17 @@ class Controllers:
 
     def recover_arm(self, arm_node: str) -> str:
         """Recover the arm, as a person does who has put it elsewhere; returns why not."""
-        client = self._node.create_client(Trigger, f"{arm_node}/recover", callback_group=self._group)
+        client: Client[Any, Any] = self._node.create_client(
+            Trigger, f"{arm_node}/recover", callback_group=self._group
+        )
         try:
             if not client.wait_for_service(timeout_sec=ANSWER_S):
                 return f"{arm_node} serves no recovery"
             future, until_s = client.call_async(Trigger.Request()), time.monotonic() + ANSWER_S
             while not future.done() and time.monotonic() < until_s:
                 time.sleep(0.01)
-            if not future.done():
-                return f"{arm_node} does not answer"
-            return str(future.result().message)
+            answer = future.result() if future.done() else None
+            return f"{arm_node} does not answer" if answer is None else str(answer.message)
         finally:
             self._node.destroy_client(client)
 
@@ -128,7 +131,7 @@ class Controllers:
         if settings.command == FORWARD_POSITION:
             node.create_subscription(Float64MultiArray, f"{controller}/commands", self._on_positions, 1)
         else:
-            heard = self._on_trajectory
+            heard: Callable[..., None] = self._on_trajectory
             if hasattr(Subscription, "CallbackType"):  # Humble does not say when a message was sent
                 heard = lambda message, info: self._on_trajectory(message, info["source_timestamp"])  # noqa: E731
             node.create_subscription(JointTrajectory, f"{controller}/joint_trajectory", heard, KEPT_COMMANDS)

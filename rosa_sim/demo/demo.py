@@ -12,8 +12,9 @@ import argparse
 import sys
 from datetime import datetime
 
-from rosa_client.bringup.bringup import BringupError, end_on_signals
+from rosa_client.bringup.bringup import end_on_signals
 from rosa_client.bringup.graph import Robot, robot_graph
+from rosa_client.bringup.supervisor import BringupError
 from rosa_contract.config.factory import load_factory
 from rosa_contract.config.tasks import SYSTEM2
 from rosa_contract.errors import ContractError

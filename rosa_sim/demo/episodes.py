@@ -11,6 +11,7 @@ import numpy as np
 import rclpy
 from numpy.typing import NDArray
 from rclpy.action import ActionClient
+from rclpy.client import Client
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, qos_profile_sensor_data
@@ -110,10 +111,12 @@ class EpisodeRunner:
             self._keeps_shots = video
             node.create_subscription(Decision, "decisions", self._on_decision, QoSProfile(depth=50))
             node.create_subscription(WorldState, "world_state", self._on_world, qos_profile_sensor_data)
-        self._reset = node.create_client(ResetScene, f"{scene}/reset_scene")
-        self._truth = node.create_client(Trigger, f"{scene}/outcome")
-        self._decision = node.create_client(OperatorDecision, "runtime_node/operator_decision")
-        self._action = ActionClient(node, RunTask, "run_task")
+        self._reset: Client[Any, Any] = node.create_client(ResetScene, f"{scene}/reset_scene")
+        self._truth: Client[Any, Any] = node.create_client(Trigger, f"{scene}/outcome")
+        self._decision: Client[Any, Any] = node.create_client(
+            OperatorDecision, "runtime_node/operator_decision"
+        )
+        self._action: ActionClient[Any, Any, Any] = ActionClient(node, RunTask, "run_task")
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(node)
 
@@ -195,7 +198,7 @@ class EpisodeRunner:
 
     # -- watching --
 
-    def _watch(self, future: Future) -> Any:
+    def _watch(self, future: Future[Any]) -> Any:
         """Spin until the task ends, standing in for the operator when nobody else is there."""
         while not future.done():
             self._spin()
@@ -314,7 +317,7 @@ class EpisodeRunner:
             self._on_progress(f"waiting for {what}")
             self._spin()
 
-    def _wait(self, future: Future, timeout_s: float, what: str) -> Any:
+    def _wait(self, future: Future[Any], timeout_s: float, what: str) -> Any:
         self.until(future.done, timeout_s, what)
         return future.result()
 

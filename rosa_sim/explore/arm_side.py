@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ def possible(world: ArmWorld) -> Iterator[Event]:
     if arm.lies or arm.leads or not world.may_return:  # see above
         yield lies, _then(_lie)
     for name, what in orders(world):
-        yield name, _then(lambda w, what=what: w.order(what))
+        yield name, _then(partial(ArmWorld.order, what=what))
     if player.emergency_stop.latched:
         yield "the stop is released", _then(lambda w: w.player.release_emergency_stop("Ada", "test"))
     yield "the stop is pressed", _then(ArmWorld.press)

@@ -94,7 +94,7 @@ def _over(output: Output | None, situation: Situation) -> bool:
 
 def _hear(runtime: RobotRuntime, request_id: int, output: Output | None) -> list[Hashable]:
     commands = runtime.answer(NOW_S, response(request_id, output))
-    return [(one.action, one.cause) if isinstance(one, Decision) else type(one) for one in commands]
+    return [(one.action, one.cause) if isinstance(one, Decision) else type(one).__name__ for one in commands]
 
 
 def _refused(number: int, choice: str, by: str, situation: Situation) -> bool:

@@ -139,5 +139,5 @@ def _arm(situation: Situation) -> Hashable:
     except while the robot is held for it.
     """
     if situation.arm_behind:
-        return type(situation.core.arm.last_order)
+        return type(situation.core.arm.last_order).__name__
     return (situation.arm_state, situation.arm_cut and ARM in situation.core.holds.by)

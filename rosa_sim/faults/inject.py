@@ -13,6 +13,7 @@ from typing import Any
 import zmq
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
+from rclpy.client import Client
 from rclpy.node import Node
 from rosa_interfaces.srv import ReleaseEmergencyStop
 from std_msgs.msg import Bool, String
@@ -46,9 +47,11 @@ class Injector:
         self._stopped_pid = 0
         self._pressed = False
         self._button = node.create_publisher(Bool, "emergency_stop", 10)
-        self._release = node.create_client(ReleaseEmergencyStop, "arm_node/release_emergency_stop")
-        self._controller = node.create_client(SetParameters, f"{CELL}/set_parameters")
-        self._told_client = node.create_client(Trigger, f"{CELL}/told_share")
+        self._release: Client[Any, Any] = node.create_client(
+            ReleaseEmergencyStop, "arm_node/release_emergency_stop"
+        )
+        self._controller: Client[Any, Any] = node.create_client(SetParameters, f"{CELL}/set_parameters")
+        self._told_client: Client[Any, Any] = node.create_client(Trigger, f"{CELL}/told_share")
         self._told: Any = None
         self._shown = node.create_publisher(String, "fault", 10)  # for the recording: which fault is on
         self._health = (

@@ -61,16 +61,16 @@ class Proxy:
 
     def endpoint(self) -> str:
         """Where robots connect."""
-        return self._robots.getsockopt(zmq.LAST_ENDPOINT).decode().rstrip("\0")
+        return bytes(self._robots.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
 
     def control_endpoint(self) -> str:
-        return self._control.getsockopt(zmq.LAST_ENDPOINT).decode().rstrip("\0")
+        return bytes(self._control.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
 
     def step(self, timeout_s: float = LONGEST_WAIT_S) -> None:
         """Wait for a message, at most `timeout_s`, and send on what is due."""
         due_s = self.link.next_due_s()
         wait_s = timeout_s if due_s is None else min(timeout_s, max(0.0, due_s - time.monotonic()))
-        for socket, _ in self._poller.poll(wait_s * 1000):
+        for socket, _ in self._poller.poll(int(wait_s * 1000)):
             if socket is self._robots:
                 self._from_robots()
             elif socket is self._control:
@@ -144,6 +144,7 @@ class Proxy:
 
 def set_fault(control: str, fault: LinkFault | None) -> dict[str, Any]:
     """Switch `fault` on at the proxy, or only query it with None; returns its answer. Raises `ProxyError`."""
+    socket: zmq.Socket[bytes]
     with zmq.Context.instance().socket(zmq.REQ) as socket:
         socket.setsockopt(zmq.LINGER, 0)
         socket.connect(control)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from rosa_contract.errors import ContractError
 from rosa_contract.wording import nearest
@@ -60,25 +60,55 @@ class Fault:
         return "never" if lasted_s < soonest_s else "always" if lasted_s > latest_s else "maybe"
 
 
+class _Called(TypedDict):
+    """What several faults share, as fields of `Fault`: the alert that it comes to."""
+
+    alert: str
+    calls_within_s: tuple[float, float]
+
+
+class _Missed(_Called):
+    causes: tuple[str, ...]
+
+
+class _Blind(_Missed):
+    seconds: float
+    shown_s: float
+
+
+class _Mismeasured(_Missed):
+    place: str
+    action: str
+    detect_s: float
+    still_rad: float
+
+
+class _Unharmed(TypedDict):
+    action: str
+    seconds: float
+    detect_s: float
+
+
 # Three calls of System 1 in a row, 500 ms each; the third may be sent into the last moment of the fault. At the latest
 # three of the monitor, 1 s each: its own misses stop the robot too, and a call of System 1 that a stop cancels is not
 # a missed one.
 _CALLS = (1.0, 3.9)
-_MISSES = {"causes": ("slo_missed", SLO), "alert": SLO, "calls_within_s": _CALLS}
-_SOME_MISSES = {**_MISSES, "calls_within_s": (1.0, math.inf)}
+_MISSES: _Missed = {"causes": ("slo_missed", SLO), "alert": SLO, "calls_within_s": _CALLS}
+_SOME_MISSES: _Missed = {**_MISSES, "calls_within_s": (1.0, math.inf)}
 # A negative answer comes at once, but the next call waits for the deadline of the one before.
-_REFUSED = {"alert": SLO, "calls_within_s": (0.9, 2.6)}
+_REFUSED: _Called = {"alert": SLO, "calls_within_s": (0.9, 2.6)}
 # A sensor is too old after 0.5 s, and a human is called when it stays so for another 3 s.
-_BLIND = {
+_BLIND: _Blind = {
     "causes": ("sensor_stale", "sensor_silent"),
     "alert": "sensor_silent",
     "calls_within_s": (2.9, 4.3),
     "seconds": 5.0,
     "shown_s": 5.0,
 }
+_BLIND_LATER: _Blind = {**_BLIND, "calls_within_s": (2.9, 4.9)}  # it may begin while the arm stands still
 # The measurement is wrong; nothing that is measured moves the arm, and a human is called at once. The controller would
 # follow anything, at any speed.
-_MISMEASURED = {
+_MISMEASURED: _Mismeasured = {
     "place": CONTROLLER,
     "causes": ("arm_fault",),
     "action": "stop_and_call_human",
@@ -87,7 +117,15 @@ _MISMEASURED = {
     "detect_s": 1.0,
     "still_rad": 0.025,  # following.OFF_RAD, plus what the servo gives way
 }
-_UNHARMED = {"action": "", "seconds": 1.4, "detect_s": math.inf}
+_STAMPS_STAND: _Mismeasured = {
+    **_MISMEASURED,
+    "causes": ("sensor_stale", "arm_fault"),
+    "action": "stop_and_resend",
+    "still_rad": 0.5,  # how far it went while nobody saw it is seen only when the stamps go on
+    "calls_within_s": (0.9, 1.8),
+    "detect_s": 1.5,
+}
+_UNHARMED: _Unharmed = {"action": "", "seconds": 1.4, "detect_s": math.inf}
 
 FAULTS: dict[str, Fault] = {
     "link_drop": Fault(
@@ -233,7 +271,7 @@ FAULTS: dict[str, Fault] = {
         SENSORS,
         "one camera gives one picture again and again, each time with a fresh stamp",
         "the same picture while the arm moves is none: the arm stops after 500 ms; 3 s later a human is called",
-        **{**_BLIND, "calls_within_s": (2.9, 4.9)},  # the fault may begin while the arm stands still
+        **_BLIND_LATER,
         settings={"repeats": True},
     ),
     "camera_late": Fault(
@@ -272,14 +310,7 @@ FAULTS: dict[str, Fault] = {
         does="the arm's last joint state is published again and again, with its stamp",
         promise="it is not new: the arm stops when the newest is older than 500 ms, and after 1 s a human is called",
         seconds=3.0,
-        **{
-            **_MISMEASURED,
-            "causes": ("sensor_stale", "arm_fault"),
-            "action": "stop_and_resend",
-            "still_rad": 0.5,  # how far it went while nobody saw it is seen only when the stamps go on
-            "calls_within_s": (0.9, 1.8),
-            "detect_s": 1.5,
-        },
+        **_STAMPS_STAND,
     ),
     "wrong_sample": Fault(
         does="one joint state is 0.5 rad off",

@@ -58,7 +58,7 @@ class Place:
         return int(self.endpoint.rsplit(":", 1)[1])
 
     def alive(self) -> bool:
-        return self.process.is_running() and self.process.status() != psutil.STATUS_ZOMBIE
+        return bool(self.process.is_running() and self.process.status() != psutil.STATUS_ZOMBIE)
 
     def resident_mb(self) -> float:
         """Of the gateway; 0 when it has ended."""

@@ -61,7 +61,7 @@ class Gr00tClient:
 
     @staticmethod
     def _connected(port: int) -> Any:
-        made = zmq.Context.instance().socket(zmq.REQ)
+        made: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.REQ)
         made.linger = 0
         made.connect(f"tcp://{GOOD}:0;127.0.0.1:{port}")
         return made

@@ -105,7 +105,7 @@ def _photograph(rng: np.random.Generator) -> Rgb:
         part = (-(-height // 2 ** (6 - octave)), -(-width // 2 ** (6 - octave)), 3)
         grain = rng.normal(0.0, 0.6**octave, part).astype(np.float32)
         sum_of += cv2.resize(grain, (width, height), interpolation=cv2.INTER_CUBIC)
-    return cv2.normalize(sum_of, None, 0, 255, cv2.NORM_MINMAX).astype(np.uint8)
+    return cv2.normalize(sum_of, sum_of, 0, 255, cv2.NORM_MINMAX).astype(np.uint8)
 
 
 def robot_with(min_quality: int | None) -> RobotSpec:

@@ -74,9 +74,10 @@ class Scene:
     @property
     def theirs(self) -> int:
         """The worker on the second machine."""
-        return self.told.until(lambda: self.nodes.workers(self.nodes.two), "a worker on the second machine")[
-            0
-        ]
+        workers: list[int] = self.told.until(
+            lambda: self.nodes.workers(self.nodes.two), "a worker on the second machine"
+        )
+        return workers[0]
 
     def trouble(self, what: str) -> None:
         beside = self._trouble.with_suffix(".new")

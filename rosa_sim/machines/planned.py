@@ -52,7 +52,15 @@ def plan(
     write_profile(profiles, "policy", options["latency_ms"], options["per_item_ms"])
     source = folder / "to_plan.yaml"
     source.write_text(yaml.safe_dump(content))
-    words = ("plan", str(source), "--json", "--what-if", f"servers={servers}", "--profiles", str(profiles))
+    words: tuple[str, ...] = (
+        "plan",
+        str(source),
+        "--json",
+        "--what-if",
+        f"servers={servers}",
+        "--profiles",
+        str(profiles),
+    )
     words = (*words, "--standby", str(standby)) if standby else words
     done = nodes.run(nodes.one, (sys.executable, "-m", "rosa_server.cli", *words), PLAN_S)
     if done.returncode or not json.loads(done.stdout)["feasible"]:

@@ -97,7 +97,9 @@ class SharedScheduleStory:
 
     def serve(self, name: str) -> None:
         folder = self._folder
-        told = ("--schedule", str(folder / "plan.json"), "--profiles", str(folder / "profiles"), "--fresh")
+        told: tuple[str, ...] = (
+            *("--schedule", str(folder / "plan.json"), "--profiles", str(folder / "profiles"), "--fresh"),
+        )
         told = (*told, "--nodes", str(folder / "nodes.yaml"), "--node", name)
         self._start(name, "rosa_server.cli", "serve", str(folder / f"{name}.yaml"), *told)
         self.until(lambda: "ROSA is ready" in self.log(name), f"gateway {name}")

@@ -57,9 +57,8 @@ MARKS = {
 FAULT, RED, UNKNOWN, GRAY = "#f6c945", "#c1121f", "#e3d9c6", "#9aa3ad"
 UNWORDED = ("connected", "idle")  # not labelled
 STOP_HATCH, SILENT_HATCH = "/////", "...."
-LEGEND = (
-    (
-        "robot",
+LEGEND = {
+    "robot": (
         ("waits for the server", STATES["connecting"]),
         ("asks for actions", STATES["inferring"]),
         ("carries them out", STATES["executing"]),
@@ -67,8 +66,7 @@ LEGEND = (
         ("moves to a pose", STATES["resetting"]),
         ("waits for a human", STATES["waiting_for_human"]),
     ),
-    (
-        "calls",
+    "calls": (
         ("answer in time", CALLS["in_time"]),
         ("missed", CALLS["missed"]),
         ("cancelled", CALLS["cancelled"]),
@@ -77,14 +75,13 @@ LEGEND = (
         ("emergency stop", STOP_HATCH),
         ("nothing was heard", SILENT_HATCH),
     ),
-    (
-        "arm, server",
+    "arm, server": (
         ("plays a chunk", ARM["playing"]),
         ("moves to a pose", ARM["moving"]),
         ("server connected", SERVER["connected"]),
         ("server lost", SERVER["lost"]),
     ),
-)
+}
 
 
 def draw(robots: Sequence[RobotLanes], picture: Path, name: str) -> None:
@@ -252,7 +249,7 @@ class _Group:
         text = _text(axes, left + 3, middle, label.text, TEXT, colour=colour, zorder=6)
         text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1.0})
         if label.kind in ("alert", "operator"):
-            text.set_weight("bold")
+            text.set_fontweight("bold")
 
 
 def _rank(component: str) -> tuple[int, str]:
@@ -262,7 +259,7 @@ def _rank(component: str) -> tuple[int, str]:
 
 
 def _legend(axes: Axes, top: float) -> None:
-    for line, (lane, *entries) in enumerate(LEGEND):
+    for line, (lane, entries) in enumerate(LEGEND.items()):
         x, middle = LEFT, top + LANE * (line + 0.5)
         _text(axes, LEFT - 8, middle, lane, SMALL, colour=FAINT, ha="right")
         for text, look in entries:

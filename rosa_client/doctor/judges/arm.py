@@ -96,9 +96,7 @@ def _joints(joints: Sequence[str], fact: ArmFact) -> Finding:
             check, FAIL, "wrong_joints", words, "correct `joints` in the robot file: prefixes differ"
         )
     if fact.joints_hz < MIN_JOINT_STATES_HZ:
-        words = (
-            f"{len(joints)} joints at {fact.joints_hz:.0f} Hz, expected {MIN_JOINT_STATES_HZ:g} at least"
-        )
+        words = f"{len(joints)} joints at {fact.joints_hz:.0f} Hz, expected {MIN_JOINT_STATES_HZ:g} at least"
         return Finding(check, WARN, "slow", words, "raise the rate of the joint_state_broadcaster")
     return fine(check, f"{len(joints)} joints at {fact.joints_hz:.0f} Hz")
 

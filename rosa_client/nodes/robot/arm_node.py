@@ -32,7 +32,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from rosa_client.drivers.arms import ArmState, connecting, create_arm, followed, recovering, scene_of
+from rosa_client.drivers.arms import ArmState, connecting, followed, recovering, scene_of
+from rosa_client.drivers.arms import create_arm as create_arm  # fault injection puts another one in its place
 from rosa_client.loops.arm_watch import ArmWatch
 from rosa_client.loops.ask import answer_within
 from rosa_client.loops.control_loop import ControlLoop

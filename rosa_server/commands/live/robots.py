@@ -100,7 +100,7 @@ def rows(news: list[tuple[bytes, Any]]) -> list[dict[str, Any]]:
 
 def at_work(news: list[tuple[bytes, Any]]) -> list[str]:
     """A line for each operation, and for what is kept away, as the server told last."""
-    told = next(
+    told: dict[str, Any] = next(
         (told["at_work"] for topic, told in reversed(news) if topic == STATE and told.get("at_work")), {}
     )
     lines = [

@@ -315,8 +315,8 @@ def _targets(resolved: Resolved) -> Iterator[Problem]:
         yield "actions.parts", "conflict", f"joints {', '.join(twice)} are ordered more than once"
     if ordered:
         every = range(resolved.joints or max(ordered) + 1)
-        if idle := [joint for joint in every if joint not in ordered]:
-            names = [resolved.names[one] if resolved.names else str(one) for one in idle]
+        if left := [joint for joint in every if joint not in ordered]:
+            names = [resolved.names[one] if resolved.names else str(one) for one in left]
             yield "actions.parts", "missing", f"the robot's joints {', '.join(names)} are ordered by nothing"
         if too_many := [str(joint) for joint in ordered if joint not in every]:
             words = f"the robot has joints 0 to {len(every) - 1}, got {', '.join(too_many)}"

@@ -147,7 +147,8 @@ class FlowPolicyBackend(PandaBackend[FlowPolicy]):
         noise = torch.randn(1, CHUNK, generator=torch.Generator().manual_seed(self._seed)).to(self._device)
         chunks, updates = np.empty((len(batch), CHUNK)), np.empty((len(batch), self._flow_steps, CHUNK))
         with torch.no_grad():
-            condition = network.see(*look.pictures, look.told)
+            front, wrist = look.pictures
+            condition = network.see(front, wrist, look.told)
         for joins in (False, True):
             rows = [row for row, overlap in enumerate(overlaps) if (overlap is not None) is joins]
             if rows:

@@ -11,8 +11,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
-Array = jax.Array
 Parameters = Mapping[str, Array]
 
 FLOW_STEPS, HORIZON, STEP_S = 8, 16, 0.05

@@ -56,7 +56,8 @@ def _grip_tokens(width_m: NDArray[np.floating]) -> NDArray[np.int64]:
     is_open = width_m > MAX_WIDTH_M / 2
     differs = is_open != is_open[:, :1]
     later = np.where(differs.any(axis=1), differs.argmax(axis=1), STEPS) - 1
-    return np.where(is_open[:, 0], STEPS, 0) + later
+    tokens: NDArray[np.int64] = np.where(is_open[:, 0], STEPS, 0) + later
+    return tokens
 
 
 def _widths(grip: NDArray[np.integer]) -> NDArray[np.float64]:

@@ -36,7 +36,8 @@ class Block(nn.Module):
         query, key = turned.split([self.heads, self.kv_heads], dim=-2)
         hidden = hidden + self.output(attend(layer, query, key, value).flatten(-2))
         gate, up = self.gate_up(self.mlp_norm(hidden)).chunk(2, dim=-1)
-        return hidden + self.down(functional.silu(gate) * up)
+        thought: Tensor = self.down(functional.silu(gate) * up)
+        return hidden + thought
 
 
 class Decoder(nn.Module):

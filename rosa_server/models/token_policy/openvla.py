@@ -93,7 +93,10 @@ def actions_of(
     normalised = middles[np.clip(text_tokens - np.asarray(tokens) - 1, 0, BINS - 2)]
     least, most = np.asarray(low, np.float64), np.asarray(high, np.float64)
     which = np.arange(len(least)) < len(least) - 1 if scaled is None else np.asarray(scaled, bool)
-    return np.where(which, (normalised + 1.0) / 2.0 * (most - least) + least, normalised)
+    actions: NDArray[np.float64] = np.where(
+        which, (normalised + 1.0) / 2.0 * (most - least) + least, normalised
+    )
+    return actions
 
 
 def _vision_fills(encoder: VisionTransformer, at: str) -> list[Fill]:

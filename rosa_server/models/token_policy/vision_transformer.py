@@ -56,9 +56,9 @@ class VisionBlock(nn.Module):
         """`(n, tokens, width)` -> the same shape."""
         split = self.qkv(self.norm1(hidden)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         seen = functional.scaled_dot_product_attention(split[0], split[1], split[2])
-        attended = self.output(seen.transpose(1, 2).flatten(2))
+        attended: Tensor = self.output(seen.transpose(1, 2).flatten(2))
         hidden = hidden + (attended if self.scale1 is None else attended * self.scale1)
-        thought = self.fc2(functional.gelu(self.fc1(self.norm2(hidden))))
+        thought: Tensor = self.fc2(functional.gelu(self.fc1(self.norm2(hidden))))
         return hidden + (thought if self.scale2 is None else thought * self.scale2)
 
 
@@ -75,7 +75,7 @@ class VisionTransformer(nn.Module):
         self.blocks = nn.ModuleList(VisionBlock(config) for _ in range(config.depth - 1))
 
     def forward(self, pictures: Tensor) -> Tensor:
-        hidden = self.patch(pictures).flatten(2).transpose(1, 2) + self.positions
+        hidden: Tensor = self.patch(pictures).flatten(2).transpose(1, 2) + self.positions
         before = [self.registers] if self.class_token is None else [self.class_token, self.registers]
         hidden = torch.cat([*(one.expand(len(hidden), -1, -1) for one in before), hidden], dim=1)
         for block in self.blocks:

@@ -200,7 +200,7 @@ class VlaBackend(PandaBackend[VlaNetwork]):
     def _observed(self, batch: Sequence[ModelInput], look: Look) -> Cache:
         """A row for each input; equal observations are seen once."""
         first: dict[tuple[bytes, ...], int] = {}
-        rows = []
+        rows: list[int] = []
         for one in batch:
             seen = [one.images[name] for name in self.input_spec.images]
             seen += [one.state[name] for name in self.input_spec.state]

@@ -9,7 +9,8 @@ observation share its prefill (OxyGen, section 3.3).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -97,7 +98,7 @@ class VlaNetwork(nn.Module):
         n, tokens, _ = embeddings.shape
         cos, sin = self.cos[:tokens].to(embeddings.dtype), self.sin[:tokens].to(embeddings.dtype)
         hidden, keys, values = embeddings, [], []
-        for layer in self.layers:
+        for layer in cast("Iterable[BackboneLayer]", self.layers):
             query, key, value = layer.heads.split(layer.input_norm(hidden), cos, sin)
             hidden = layer.think(hidden, layer.heads.attend(query, key, value, None))
             keys.append(key)
@@ -137,7 +138,7 @@ class VlaNetwork(nn.Module):
         ]  # (n, 1, T, capacity)
         to = slots[:, None, :, None].expand(-1, self.config.kv_heads, -1, self.config.head_dim)
         all_keys, all_values = [], []
-        for number, layer in enumerate(self.layers):
+        for number, layer in enumerate(cast("Iterable[BackboneLayer]", self.layers)):
             query, key, value = layer.heads.split(layer.input_norm(hidden), cos, sin)
             keys = _with(cache.keys[number], key, to, in_place)
             values = _with(cache.values[number], value, to, in_place)
@@ -173,7 +174,7 @@ class VlaNetwork(nn.Module):
         angles = (time[:, None] * (2 * torch.pi / self.periods)).to(chunk.dtype)
         condition = self.time(torch.cat([angles.sin(), angles.cos()], dim=-1))
         hidden = self.action_in(together) + self.step[:steps]
-        for number, layer in enumerate(self.action_layers):
+        for number, layer in enumerate(cast("Iterable[ActionLayer]", self.action_layers)):
             normed, gate = layer.input_norm(hidden, condition)
             query, key, value = layer.heads.split(normed, cos, sin)
             keys = torch.cat([cache.keys[number], key], dim=2)

@@ -34,7 +34,10 @@ from rosa_server.scheduler.search.fairness import Candidate
 from rosa_server.scheduler.search.polish import polish
 
 MIN_MOVE_GAIN = 1.01  # factor on what is predicted that a move has to bring
-LARGEST_MOVE, SMALLEST_MOVE = 8, 64  # divisors: a move takes an eighth of the servers at first, and a 64th at the end
+LARGEST_MOVE, SMALLEST_MOVE = (
+    8,
+    64,
+)  # divisors: a move takes an eighth of the servers at first, and a 64th at the end
 RATE_STEPS = 6  # bisections for the rates that a division of the servers still carries
 
 

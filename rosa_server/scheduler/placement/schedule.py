@@ -233,9 +233,7 @@ def _check(reader: Reader, schedule: Schedule) -> None:
     for index, server in enumerate(schedule.servers):
         if server.gpu and (server.gpu in known or server.standby):
             words = (
-                f"{server.gpu!r} is a server itself"
-                if server.gpu in known
-                else "a standby has its own GPU"
+                f"{server.gpu!r} is a server itself" if server.gpu in known else "a standby has its own GPU"
             )
             reader.fail(f"servers[{index}].gpu", words, "conflict")
     for slot, routes in schedule.routing.items():

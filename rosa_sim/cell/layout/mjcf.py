@@ -27,7 +27,9 @@ def camera(name: str, pose: dict[str, Any]) -> ET.Element:
 
 def box(name: str, at: Any, half: Any, **more: str) -> ET.Element:
     """A box geom at `at` `(3,)` with half sizes `half` `(3,)`, m."""
-    return ET.Element("geom", name=name, type="box", pos=numbers(at), size=numbers(half), **more)
+    return ET.Element(
+        "geom", {"name": name, "type": "box", "pos": numbers(at), "size": numbers(half), **more}
+    )
 
 
 def numbers(values: Any) -> str:

@@ -74,6 +74,6 @@ def _loose_objects() -> list[ET.Element]:
         kind = "sphere" if name == "sphere" else "cylinder"
         size = f"{shape['radius']}" + (f" {shape['half_height']}" if kind == "cylinder" else "")
         rolling = {"condim": "6", "friction": "0.9 0.02 0.005"}
-        ET.SubElement(body, "geom", name=name, type=kind, size=size, mass="0.04", **rolling)
+        ET.SubElement(body, "geom", {"name": name, "type": kind, "size": size, "mass": "0.04", **rolling})
         bodies.append(body)
     return bodies

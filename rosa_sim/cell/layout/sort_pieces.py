@@ -60,9 +60,11 @@ def _capsule(
 ) -> ET.Element:
     return ET.Element(
         "geom",
-        name=name,
-        type="capsule",
-        fromto=numbers([*start, *end]),
-        size=f"{radius}",
-        **_SEEN_ONLY,
+        {
+            "name": name,
+            "type": "capsule",
+            "fromto": numbers([*start, *end]),
+            "size": f"{radius}",
+            **_SEEN_ONLY,
+        },
     )

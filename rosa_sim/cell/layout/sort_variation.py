@@ -210,7 +210,8 @@ def spaced(xy: Vector) -> bool:
 
 
 def _paint(rng: np.random.Generator, ranges: dict[str, list[float]]) -> Vector:
-    hue, saturation, brightness = (rng.uniform(*ranges[key]) for key in ("hue", "saturation", "brightness"))
+    wanted = (ranges[key] for key in ("hue", "saturation", "brightness"))
+    hue, saturation, brightness = (rng.uniform(low, high) for low, high in wanted)
     return np.array(colorsys.hsv_to_rgb(hue % 1.0, saturation, brightness))
 
 

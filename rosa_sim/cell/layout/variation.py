@@ -178,8 +178,9 @@ _BASE_COLOURS: dict[str, Vector] = {}  # as compiled, so that a second seed does
 
 def _colour(rng: np.random.Generator, ranges: dict[str, list[float]]) -> Vector:
     """Any hue, with the saturation and brightness of the kind `(3,)`."""
-    hue, saturation = rng.uniform(), rng.uniform(*ranges["saturation"])
-    return np.array(colorsys.hsv_to_rgb(hue, saturation, rng.uniform(*ranges["brightness"])))
+    (pale, full), (dark, light) = ranges["saturation"], ranges["brightness"]
+    hue, saturation = rng.uniform(), rng.uniform(pale, full)
+    return np.array(colorsys.hsv_to_rgb(hue, saturation, rng.uniform(dark, light)))
 
 
 def _mat_corners(margin: float) -> tuple[Vector, Vector]:

@@ -45,7 +45,8 @@ class ActCell:
     @property
     def tool_m(self) -> NDArray[np.float64]:
         """`(3,)`, as whoever knows the joints alone has it."""
-        return forward(self.world.joint_position)[0]
+        tool_m: NDArray[np.float64] = forward(self.world.joint_position)[0]
+        return tool_m
 
     def look(self, quality: int = JPEG_QUALITY) -> dict[str, Any]:
         """Pictures `(96, 96, 3)` after JPEG, and the state `(4,)`: tool position and gripper width, m."""
@@ -62,7 +63,8 @@ class ActCell:
 
     def joints_along(self, path_m: NDArray[np.float64]) -> NDArray[np.float64]:
         """Joint positions `(n, 7)` rad that lead the tool along `(n, 3)` m, pointing down."""
-        return inverse_path(path_m[None], self.world.joint_position[None])[0]
+        q_rad: NDArray[np.float64] = inverse_path(path_m[None], self.world.joint_position[None])[0]
+        return q_rad
 
     def play_joints(self, q_rad: NDArray[np.float64], widths_m: NDArray[np.float64]) -> None:
         """Play joint positions `(n, 7)`, with the gripper opened or closed, whichever is nearer."""

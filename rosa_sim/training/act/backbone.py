@@ -36,7 +36,7 @@ class NarrowResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, pictures: Tensor) -> Tensor:
-        maps = self.maxpool(self.relu(self.bn1(self.conv1(pictures))))
+        maps: Tensor = self.maxpool(self.relu(self.bn1(self.conv1(pictures))))
         for number in range(1, len(WIDTHS) + 1):
             maps = self.get_submodule(f"layer{number}")(maps)
         return maps

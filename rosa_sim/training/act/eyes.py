@@ -54,7 +54,8 @@ def targets(data: Data) -> tuple[Tensor, Tensor, Tensor]:
 def fit_eyes(data: Data, steps: int, path: Path) -> Path:
     """Train on `record.load_truth`; goes on from `path` where there is one. Writes `path` now and then."""
     torch.manual_seed(0)
-    eyes = Eyes().to(memory_format=torch.channels_last)
+    eyes = Eyes()
+    eyes.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # not in torch's types
     first = load_eyes(eyes, path) if path.is_file() else 0
     where, away, near = targets(data)
     rng = np.random.default_rng([41, first])

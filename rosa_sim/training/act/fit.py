@@ -63,8 +63,8 @@ def load_frames(root: Path) -> Frames:
         part = held[start : start + SLICE]
         for name, found in columns.items():
             found.append(torch.stack(part[name]))
-        for name, found in pictures.items():
-            found.append((torch.stack(part[name]) * 255).round().byte().permute(0, 2, 3, 1).numpy())
+        for name, seen in pictures.items():
+            seen.append((torch.stack(part[name]) * 255).round().byte().permute(0, 2, 3, 1).numpy())
     state, action, commanded, episode = (torch.cat(found) for found in columns.values())
     index = torch.arange(count)[:, None] + torch.arange(ROWS)
     last = torch.cat([(episode[1:] != episode[:-1]).nonzero()[:, 0], torch.tensor([count - 1])])
@@ -120,7 +120,7 @@ def fit_act(root: Path, eyes_path: Path, folder: Path, head_steps: int, joint_st
         for one in (policy, *processors):
             one.save_pretrained(folder)
         policy.model.backbone = Given()
-        told = {
+        told: dict[str, float] = {
             "frames": len(frames.state),
             "eyes_steps": eyes_steps,
             "steps": head_steps,
@@ -152,7 +152,8 @@ def fit_act(root: Path, eyes_path: Path, folder: Path, head_steps: int, joint_st
             told = [augmented(frames.pictures[name][rows], rng) for name in PICTURES.values()]
             with torch.autocast("cpu", dtype=torch.bfloat16):
                 maps = narrow(torch.cat(told).to(memory_format=torch.channels_last)).float()
-            return maps.unflatten(0, (len(told), len(rows))).transpose(0, 1)
+            by_picture: Tensor = maps.unflatten(0, (len(told), len(rows)))
+            return by_picture.transpose(0, 1)
 
         _train(
             policy, processors[0], frames, joint_steps, JOINT_RATE, list(narrow.parameters()), looked, keep

@@ -87,7 +87,8 @@ def load_truth(folder: Path) -> dict[str, NDArray[Any]]:
 
 def _save(truths: list[Row], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, **{name: np.stack([one[name] for one in truths]) for name in truths[0]})
+    arrays: dict[str, Any] = {name: np.stack([one[name] for one in truths]) for name in truths[0]}
+    np.savez(path, **arrays)
 
 
 def _anywhere(cell: ActCell, seed: int, rng: np.random.Generator) -> None:

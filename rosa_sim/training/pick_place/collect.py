@@ -101,7 +101,9 @@ def through_jpeg(picture: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
     ok, coded = cv2.imencode(".jpg", picture[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
     if not ok:
         raise RuntimeError(f"OpenCV cannot encode a picture of shape {picture.shape} as JPEG")
-    return np.ascontiguousarray(cv2.imdecode(coded, cv2.IMREAD_COLOR)[:, :, ::-1])
+    seen = cv2.imdecode(coded, cv2.IMREAD_COLOR)
+    assert seen is not None  # it was just encoded
+    return np.ascontiguousarray(seen[:, :, ::-1], np.uint8)
 
 
 def play_episode(
@@ -176,7 +178,8 @@ def collect_shard(folder: Path, first_seed: int, monitor: bool) -> Path:
         renderer.close()
     rows = recorder.rows
     scratch = path.with_suffix(f".{os.getpid()}.tmp.npz")
-    np.savez(scratch, **{name: np.stack([row[name] for row in rows]) for name in rows[0]})
+    arrays: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    np.savez(scratch, **arrays)
     scratch.rename(path)
     return path
 

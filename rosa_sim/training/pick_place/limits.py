@@ -89,7 +89,8 @@ def _play_job(job: tuple[str, list[int]]) -> tuple[str, LimitsTally]:
     change, seeds = job
     policy = FlowPolicyBackend()
     monitors = {"shipped": TaskMonitorBackend(), "network": TaskMonitorBackend(range_check=False)}
-    for backend in (policy, *monitors.values()):
+    backends: list[FlowPolicyBackend | TaskMonitorBackend] = [policy, *monitors.values()]
+    for backend in backends:
         backend.load()
     world, renderer = World(seeds[0]), SceneRenderer(POLICY_CAMERAS, CHANGES[change])
     total = LimitsTally()

@@ -25,6 +25,7 @@ from rosa_server.models.panda.flow_policy import HORIZON, to_network
 from rosa_server.models.panda.vision import WEIGHTS_DIR, save_weights
 from rosa_server.models.vla.backend import WEIGHTS_FILE
 from rosa_server.models.vla.config import SHIPPED
+from rosa_server.models.vla.eyes import PointTokens
 from rosa_server.models.vla.network import VlaNetwork
 from rosa_server.models.vla.speech import VERDICTS, Speech, padded
 from rosa_sim.cell.layout.sort_names import BINS, COLOURS
@@ -125,13 +126,15 @@ def _train(data: Data, points: Points, steps: int, work: Path, device: str) -> V
 
 def name_points(network: VlaNetwork, speech: Speech) -> None:
     """The point of each block and bin starts as the word that names it, with or without a space before it."""
+    tokens = network.project
+    assert isinstance(tokens, PointTokens)  # a network that sees points has no other
     with torch.no_grad():
         embedding = network.embedding.weight
         for point, name in enumerate((*COLOURS, *BINS)):
             spaced, alone = speech.tokenizer.encode(f" {name}")[-1], speech.tokenizer.encode(name)
             if len(alone) == 1:
                 embedding[alone[0]] = embedding[spaced]
-            network.project.which[point] = embedding[spaced] * network.config.width**0.5
+            tokens.which[point] = embedding[spaced] * network.config.width**0.5
 
 
 class Points(Protocol):

@@ -81,7 +81,7 @@ def subtask_text(colour: int, bin_id: int, phrasing: int = 0, held_out: bool = F
 def rule_text(rule: int, phrasing: int = 0, held_out: bool = False) -> str:
     """A rule in words; colours in the order of `COLOURS`. Takes `phrasing` modulo the phrasings that there are."""
     if rule in (0, ALL_LEFT):
-        texts = HELD_OUT_ONE_BIN_RULES if held_out else ONE_BIN_RULES
+        texts: tuple[str, ...] = HELD_OUT_ONE_BIN_RULES if held_out else ONE_BIN_RULES
         return texts[phrasing % len(texts)].format(bin=BINS[LEFT if rule else RIGHT])
     texts = HELD_OUT_RULES if held_out else RULES
     return texts[phrasing % len(texts)].format(colours=listed(colours_of(rule)))

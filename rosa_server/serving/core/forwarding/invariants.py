@@ -55,7 +55,9 @@ class Fleet:
     _had: dict[str, str] = field(default_factory=dict)  # robot -> the slot whose proof it has
     _asked: dict[tuple[str, str, int], tuple[int, int]] = field(default_factory=dict)
     _taken: dict[tuple[str, str, str, int], int] = field(default_factory=dict)
-    _answered: dict[tuple[str, int], str] = field(default_factory=dict)  # robot's life, request -> by which worker
+    _answered: dict[tuple[str, int], str] = field(
+        default_factory=dict
+    )  # robot's life, request -> by which worker
 
     # -- slots ---------------------------------------------------------------------------------------------------------
 

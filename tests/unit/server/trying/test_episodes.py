@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import av
@@ -199,3 +200,19 @@ def test_a_video_that_ends_early_is_told(tmp_path: Path) -> None:
     film(tmp_path / "videos" / "short.mp4", [np.zeros((32, 32, 3), np.uint8)] * 4)
     with pytest.raises(RecordingError, match=r"it ends before 9\.00 s"):
         list(frames_at(tmp_path / "videos" / "short.mp4", [0.0, 9.0], FPS))
+
+
+def test_a_video_without_a_clock_is_no_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Film:
+        streams = SimpleNamespace(video=[SimpleNamespace(time_base=None)])
+
+        def __enter__(self) -> Film:
+            return self
+
+        def __exit__(self, *exc: object) -> None:
+            """Nothing is open."""
+
+    monkeypatch.setattr(av, "open", lambda path: Film())
+    with pytest.raises(RecordingError, match="its video says no times") as caught:
+        list(frames_at(tmp_path / "film.mp4", [0.0], FPS))
+    assert caught.value.cause == "not_a_recording"
