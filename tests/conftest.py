@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import resource
 import signal
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import psutil
 import pytest
 from hypothesis import settings
 
-from tests.lanes import Lane, Lanes, lane_of, number_of, roles, workers
+from tests.lanes import Lane, Lanes, Presence, lane_of, number_of, roles, workers
 
 collect_ignore = [
     "envs",
@@ -28,8 +30,14 @@ collect_ignore = [
 # No example is to be found within a time: how fast the machine is, no test says.
 settings.register_profile("rosa", parent=settings(), deadline=None)
 settings.load_profile("rosa")
+# Before numpy and torch are loaded, here and in what tests start: of threads that share a core with other tests, one waits
+# for the other and computes nothing.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+PRESENT: pytest.StashKey[Presence] = pytest.StashKey()
 LOW_PRIORITY = 5  # a third of what the others get
 _spent_s: dict[str, float] = {}  # by file, set-up and teardown included
+_cpu_s: dict[str, float] = {}  # the same, in processor time, that of ended child processes included
+_cpu_before_s: list[float] = [0.0]  # of this process and its children when the last report was made
 _spread: list[bool] = []  # this process has started others and runs no test itself
 
 
@@ -39,8 +47,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> Lanes:
-    return Lanes(len(config.getvalue("tx")))
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes:
+    return Lanes(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,9 +57,23 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     given: dict[str, Any] = getattr(config, "workerinput", {})
     if given:
+        config.stash[PRESENT] = Presence()
         number = number_of(given["workerid"])
         if number < given["workercount"] and roles(given["workercount"])[number] is Lane.BESIDE:
             _stand_back()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if (present := session.config.stash.get(PRESENT, None)) is not None:
+        present.end()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _alone(request: pytest.FixtureRequest) -> None:
+    """A file that runs alone begins when nothing else runs any more."""
+    present = request.config.stash.get(PRESENT, None)
+    if present is not None and lane_of(request.node.nodeid) is Lane.ALONE:
+        present.wait_for_others()
 
 
 def _stand_back() -> None:
@@ -73,9 +95,29 @@ def pytest_xdist_setupnodes() -> None:
     _spread.append(True)
 
 
+def _processor_time_s() -> float:
+    """What this process has used, with the children of it that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def pytest_runtest_logstart() -> None:
+    _cpu_before_s[0] = _processor_time_s()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A report carries the processor time of its phase, from wherever it ran."""
+    report = yield
+    now_s = _processor_time_s()
+    report.cpu_s, _cpu_before_s[0] = now_s - _cpu_before_s[0], now_s
+    return report
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     file = report.nodeid.partition("::")[0]
     _spent_s[file] = _spent_s.get(file, 0.0) + report.duration
+    _cpu_s[file] = _cpu_s.get(file, 0.0) + getattr(report, "cpu_s", 0.0)  # a crashed process sends none
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -85,9 +127,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     terminalreporter.section("lanes")
     for lane in Lane:
         files = sorted(((s, file) for file, s in _spent_s.items() if lane_of(file) is lane), reverse=True)
-        longest = ", ".join(f"{file.removeprefix('tests/')} {s:.0f}" for s, file in files[:12])
+        longest = ", ".join(
+            f"{file.removeprefix('tests/')} {s:.0f} ({_cpu_s[file]:.0f})" for s, file in files[:12]
+        )
         terminalreporter.line(
-            f"{lane.value}: {sum(s for s, _ in files):.0f} s in {len(files)} files: {longest}"
+            f"{lane.value}: {sum(s for s, _ in files):.0f} s ({sum(_cpu_s[file] for _, file in files):.0f} s of "
+            f"processor time) in {len(files)} files: {longest}"
         )
 
 

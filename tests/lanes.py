@@ -1,15 +1,11 @@
-"""Which test runs beside which: the scheduler of `make test` for pytest-xdist.
+"""Which test runs beside which: what pytest-xdist's scheduler of files does not know.
 
 Tests of real processes mostly wait, and tests of decisions mostly compute, so they run side by side. A file stays in
 one process, in its order, with its fixtures. The lanes:
 
 - *robots*: simulated robots that move, with the deadlines of real ones. On a small machine one file at a time.
-- *servers*: servers, single nodes, and robots that replay a picture: what they wait for comes within seconds. On a
-  small machine one file at a time, beside the robots, two when no robots are left, and three when nothing is left to
-  compute either.
+- *servers*: servers, single nodes, and robots that replay a picture: what they wait for comes within seconds.
 - *beside*: what only computes, at low priority: it takes what the others leave.
-- *no nodes*: files that look at the shared memory of all ROS nodes of the machine. They come when robots and servers
-  are done, beside what computes.
 - *alone*: files that measure tenths of a second or bound the memory of a flooded server. They come last, when nothing
   else runs, two files at a time: they wait more than they compute.
 
@@ -18,20 +14,24 @@ Without pytest-xdist (`pytest tests/...`) all run one after the other.
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections import Counter, deque
-from collections.abc import Sequence
+import time
+from collections import Counter
 from enum import Enum
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
+
+from xdist.scheduler import LoadScopeScheduling
 
 MAX_WORKERS = 9
+OTHERS_END_S = 900.0  # the longest that a file that runs alone waits for the others
 
 
 class Lane(Enum):
     ROBOTS = "robots"
     SERVERS = "servers"
     BESIDE = "beside"
-    NO_NODES = "no nodes"
     ALONE = "alone"
 
 
@@ -67,212 +67,123 @@ LANES = {
     "tests/system/hostile/test_one_against_all.py": Lane.ALONE,  # bounds memory; the longest, and its floods come first
     "tests/system/arm_safety/": Lane.ALONE,  # the arm holds without a sign of life for 0.1 s
     "tests/parity/": Lane.ALONE,  # decisions 25 ms apart, over real sockets; so after the floods
-    "tests/system/cell/test_interrupt.py": Lane.NO_NODES,
+}
+# What a process takes, in this order, by the lane that it is for.
+TAKES = {
+    Lane.ROBOTS: (Lane.ROBOTS, Lane.SERVERS, Lane.BESIDE, Lane.ALONE),
+    Lane.SERVERS: (Lane.SERVERS, Lane.BESIDE, Lane.ALONE),
+    Lane.BESIDE: (Lane.BESIDE, Lane.SERVERS),
 }
 
 
 def lane_of(test: str) -> Lane:
-    return LANES[max((prefix for prefix in LANES if test.startswith(prefix)), key=len)]
+    return LANES[_prefix(test)]
 
 
-def _rank(file: str) -> int:
-    """Files begin in the order of `LANES`."""
-    prefix = max((prefix for prefix in LANES if file.startswith(prefix)), key=len)
-    return list(LANES).index(prefix)
+def _prefix(test: str) -> str:
+    return max((prefix for prefix in LANES if test.startswith(prefix)), key=len)
 
 
 def workers() -> int:
-    """One more than there are cores, since live tests wait; each takes seconds to start, so not too many."""
-    return min(_cores() + 1, MAX_WORKERS)
+    """Two more than there are cores, since live tests wait; each takes seconds to start, so not too many."""
+    return min(len(os.sched_getaffinity(0)) + 2, MAX_WORKERS)
 
 
 def roles(processes: int) -> list[Lane]:
-    """The lane that each process is for. When no robots are left, those for robots and servers help with the rest."""
+    """The lane that each process is for; those for robots and servers compute when nothing else is left."""
     pairs = max(1, processes // 4)
     return [*[Lane.ROBOTS] * pairs, *[Lane.SERVERS] * pairs, *[Lane.BESIDE] * processes][:processes]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
-
-
-class Node(Protocol):
-    """A process of pytest-xdist, as the scheduler sees it."""
-
-    gateway: Any  # its `id` is gw0, gw1, ...
-
-    @property
-    def shutting_down(self) -> bool: ...
-    def send_runtest_some(self, indices: Sequence[int]) -> None: ...
-    def shutdown(self) -> None: ...
 
 
 def number_of(worker: str) -> int:
     return int(worker.removeprefix("gw"))
 
 
-class _Work:
-    """What one process has to do: the rest of its file, and what was sent to it already."""
+class Lanes(LoadScopeScheduling):
+    """xdist's scheduler of files, with a role for each process that says which files it takes."""
 
-    def __init__(self, role: Lane) -> None:
-        self.role = role
-        self.queue: deque[int] = deque()
-        self.sent: list[int] = []
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._roles: dict[Any, Lane] = {}
 
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid.partition("::")[0]
 
-AHEAD = 2  # a process begins a test only when it knows the next one, or that there is none
-
-
-class Lanes:
-    """A scheduler of pytest-xdist (`xdist.scheduler.protocol`)."""
-
-    def __init__(self, processes: int) -> None:
-        self.collection: list[str] = []
-        self._roles = roles(processes)
-        self._collected: dict[Node, list[str]] = {}
-        self._work: dict[Node, _Work] = {}
-        self._files: dict[str, deque[int]] = {}  # not begun yet, in their order
-
-    # -- what xdist asks --
-
-    @property
-    def nodes(self) -> list[Node]:
-        return list(self._work)
-
-    @property
-    def collection_is_completed(self) -> bool:
-        return len(self._collected) >= len(self._roles)
-
-    @property
-    def tests_finished(self) -> bool:
-        """Nothing is left to be sent; a process may still be at its last test."""
-        if not self.collection_is_completed or self._files:
-            return False
-        return all(not work.queue and len(work.sent) < AHEAD for work in self._work.values())
-
-    @property
-    def has_pending(self) -> bool:
-        return bool(self._files) or any(work.queue or work.sent for work in self._work.values())
-
-    # -- what xdist tells --
-
-    def add_node(self, node: Node) -> None:
+    def add_node(self, node: Any) -> None:
         """A process has started, or one that stands in for a crashed one."""
-        number = number_of(node.gateway.id)
-        if number < len(self._roles):
-            self._work[node] = _Work(self._roles[number])
-        else:
-            missing = Counter(self._roles) - Counter(self._work[other].role for other in self._staying())
-            self._work[node] = _Work(next(iter(missing), Lane.ROBOTS))
+        super().add_node(node)
+        all_roles, number = roles(self.numnodes), number_of(node.gateway.id)
+        missing = Counter(all_roles) - Counter(
+            self._roles[other] for other in self.nodes if other is not node
+        )
+        self._roles[node] = all_roles[number] if number < self.numnodes else next(iter(missing), Lane.ROBOTS)
 
-    def add_node_collection(self, node: Node, collection: Sequence[str]) -> None:
-        self._collected[node] = list(collection)
+    def remove_node(self, node: Any) -> str | None:
+        """A process has ended; returns the test that it crashed in, which is not begun again."""
+        units = self.assigned_work[node].values()
+        crashed = next((test for unit in units for test, ended in unit.items() if not ended), None)
+        for unit in units:
+            unit.update({crashed: True} if crashed in unit else {})
+        super().remove_node(node)
+        return crashed
 
     def schedule(self) -> None:
-        """Every process has collected, or one that stands in for a crashed one has."""
-        first, *others = self._collected.values()
-        for other in others:
-            if other != first:
-                differing = sorted(set(first) ^ set(other))[:5]
-                raise RuntimeError(f"processes collected different tests, such as {differing}")
-        if not self.collection:
-            self.collection = first
-            for index, test in enumerate(first):
-                self._files.setdefault(test.partition("::")[0], deque()).append(index)
-            self._files = {file: self._files[file] for file in sorted(self._files, key=_rank)}
-        self._fill()
+        if self.collection is None:  # in whatever order they were ready
+            by_number = sorted(self.assigned_work.items(), key=lambda one: number_of(one[0].gateway.id))
+            self.assigned_work = dict(by_number)
+            first = next(iter(self.registered_collections.values()), [])
+            for collected in self.registered_collections.values():
+                assert collected == first, "processes collected different tests"
+        super().schedule()
 
-    def mark_test_complete(self, node: Node, item_index: int, duration: float = 0) -> None:
-        self._work[node].sent.remove(item_index)
-        self._fill()
+    def _assign_work_unit(self, node: Any) -> None:
+        if (file := self._next_file(node)) is not None:
+            self.workqueue.move_to_end(file, last=False)
+            super()._assign_work_unit(node)
 
-    def remove_node(self, node: Node) -> str | None:
-        """A process has ended; returns the test that it crashed in. What it had not begun goes to the others."""
-        work = self._work.pop(node)
-        crashed = work.sent[:1]
-        for index in [*work.sent[1:], *work.queue]:
-            self._files.setdefault(self.collection[index].partition("::")[0], deque()).append(index)
-        self._fill()
-        return self.collection[crashed[0]] if crashed else None
-
-    def mark_test_pending(self, item: str) -> None:
-        raise NotImplementedError("tests are not run again")
-
-    def remove_pending_tests_from_node(self, node: Node, indices: Sequence[int]) -> None:
-        raise NotImplementedError("no process takes tests from another")
-
-    # -- what it decides --
-
-    def _fill(self) -> None:
-        """Send each process its next tests; end those for which none will come."""
-        for node, work in self._work.items():
-            while not node.shutting_down and len(work.sent) < AHEAD and self._may_go_on(node):
-                if not work.queue and (file := self._next_file(node)) is not None:
-                    work.queue = self._files.pop(file)
-                if work.queue:
-                    index = work.queue.popleft()
-                    work.sent.append(index)
-                    node.send_runtest_some([index])
-                elif self._helps_later(node):
-                    break
-                else:
-                    node.shutdown()
-
-    def _may_go_on(self, node: Node) -> bool:
-        """False while the one test that a process was sent must not begin: it does when the process knows the next."""
-        sent = self._work[node].sent
-        lane = lane_of(self.collection[sent[0]]) if sent else None
-        if lane is Lane.ALONE:
-            return self._at_work(besides=None) == {Lane.ALONE} and self._left() <= {Lane.ALONE}
-        if lane is Lane.NO_NODES:
-            return self._nodes_are_done(node)
-        return True
-
-    def _next_file(self, node: Node) -> str | None:
-        lanes = self._takes(node)
-        return next((file for lane in lanes for file in self._files if lane_of(file) is lane), None)
-
-    def _takes(self, node: Node) -> Sequence[Lane]:
-        """What a process takes, in this order. Of the last two, it holds the first test until it may begin."""
-        role = self._work[node].role
-        if role is Lane.ROBOTS:
-            lanes = [Lane.ROBOTS, Lane.SERVERS, Lane.BESIDE]
-        elif role is Lane.SERVERS and (Lane.ROBOTS not in self._left() or Lane.BESIDE not in self._roles):
-            lanes = [Lane.SERVERS, Lane.BESIDE]
-        elif role is Lane.BESIDE and self._robots_are_done():
-            lanes = [Lane.BESIDE, Lane.SERVERS]
+    def _reschedule(self, node: Any) -> None:
+        if self._next_file(node) is None:
+            if not node.shutting_down:
+                node.shutdown()
         else:
-            lanes = [role]
-        if node is self._first(Lane.ROBOTS):
-            lanes.insert(2 if self._nodes_are_done(node) else 3, Lane.NO_NODES)
-        if node in (self._first(Lane.ROBOTS), self._first(Lane.SERVERS)):
-            lanes.append(Lane.ALONE)
-        return lanes
+            super()._reschedule(node)
 
-    def _staying(self) -> list[Node]:
-        return [node for node in self._work if not node.shutting_down]
+    def _next_file(self, node: Any) -> str | None:
+        left = sorted(self.workqueue, key=lambda file: list(LANES).index(_prefix(file)))
+        for lane in TAKES[self._roles[node]]:
+            if lane is Lane.ALONE and node is not self._first(self._roles[node]):
+                continue
+            if file := next((file for file in left if lane_of(file) is lane), None):
+                return file
+        return None
 
-    def _first(self, role: Lane) -> Node | None:
-        return next((one for one in self._staying() if self._work[one].role is role), None)
+    def _first(self, role: Lane) -> Any:
+        staying = [node for node in self.nodes if not node.shutting_down]
+        return next((node for node in staying if self._roles[node] is role), None)
 
-    def _left(self) -> set[Lane]:
-        """The lanes of the files that nobody has begun."""
-        return {lane_of(file) for file in self._files}
 
-    def _at_work(self, besides: Node | None) -> set[Lane]:
-        """The lanes of what was sent, and of the rest of files that were begun."""
-        works = [work for other, work in self._work.items() if other is not besides]
-        return {lane_of(self.collection[index]) for work in works for index in (*work.queue, *work.sent)}
+class Presence:
+    """What a process holds until it has run all that may not run beside a file of the lane *alone*."""
 
-    def _robots_are_done(self) -> bool:
-        return Lane.ROBOTS not in self._left() | self._at_work(besides=None)
+    def __init__(self, file: Path = Path(__file__)) -> None:
+        """`file`: is locked, and stays as it is; one for all processes of a run."""
+        self._file = file
+        self._locked = os.open(file, os.O_RDONLY)
+        fcntl.flock(self._locked, fcntl.LOCK_SH)  # the kernel frees it when the process ends
 
-    def _helps_later(self, node: Node) -> bool:
-        """It has nothing left to compute, and will take servers when no robot can be disturbed any more."""
-        waits = self._work[node].role is Lane.BESIDE and self._first(Lane.ROBOTS) is not None
-        return waits and not self._robots_are_done() and Lane.SERVERS in self._left()
+    def end(self) -> None:
+        if self._locked >= 0:
+            os.close(self._locked)
+            self._locked = -1
 
-    def _nodes_are_done(self, node: Node) -> bool:
-        """No robot and no server is left, here or at work elsewhere; what is to run alone has not begun either."""
-        begun = self._at_work(besides=node) | self._left()
-        return not begun & {Lane.ROBOTS, Lane.SERVERS}
+    def wait_for_others(self) -> None:
+        """End it, and return when that of each other process has ended. Raises `TimeoutError`."""
+        self.end()
+        until_s = time.monotonic() + OTHERS_END_S
+        while time.monotonic() < until_s:
+            with self._file.open("rb") as opened:
+                try:
+                    return fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    time.sleep(0.1)
+        raise TimeoutError(f"other tests have not ended within {OTHERS_END_S:g} s")
