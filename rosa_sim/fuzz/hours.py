@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
@@ -28,9 +29,13 @@ class CoverageResult:
 
 
 def record(found: CoverageResult, parsers: Sequence[str]) -> None:
-    """Add a search to `RESULT`."""
-    so_far = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
-    RESULT.write_text(json.dumps(added(so_far, found, parsers), indent=2) + "\n")
+    """Add a search to `RESULT`. Searches of several processes add up, too."""
+    with RESULT.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        so_far = json.loads(file.read() or "{}")
+        file.truncate(0)
+        file.write(json.dumps(added(so_far, found, parsers), indent=2) + "\n")
 
 
 def added(before: dict[str, Any], found: CoverageResult, parsers: Sequence[str]) -> dict[str, Any]:

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import multiprocessing
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -126,3 +132,47 @@ def test_searches_add_up_until_each_parser_had_its_hour() -> None:
     assert [row["parser"] for row in hours.added(broken, searched("jpeg", 1.0), ["jpeg"])["rows"]] == [
         "jpeg"
     ], "a parser that is gone has no row"
+
+
+def test_searches_side_by_side_are_all_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hours, "RESULT", tmp_path / "parsers.json")
+    names = [f"parser{number}" for number in range(8)]
+
+    def searched(name: str) -> None:
+        for _ in range(20):
+            hours.record(hours.CoverageResult(name, 1, 2.0, 7, "", ""), names)
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(searched, names))
+    rows = json.loads(hours.RESULT.read_text())["rows"]
+    assert {row["parser"]: (row["inputs"], row["cpu_s"]) for row in rows} == dict.fromkeys(names, (20, 40.0))
+
+
+def test_an_input_is_slow_by_its_own_processor_time_and_not_by_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(parser: Callable[[bytes], None]) -> int | None:
+        monkeypatch.setitem(parsers.PARSERS, "output", parser)
+        alone = multiprocessing.get_context("fork").Process(target=coverage.again, args=("output", path))
+        alone.start()
+        alone.join()
+        return alone.exitcode
+
+    def computes(_: bytes) -> None:
+        while True:
+            pass
+
+    path = tmp_path / "input"
+    path.write_bytes(b"slow")
+    monkeypatch.setattr(coverage, "MAX_SECONDS", 0)  # and the rest of the second that the process is in
+    assert ended(computes) == -signal.SIGKILL
+    assert ended(lambda _: time.sleep(1.2)) == 0, "it only waits"
+    assert ended(lambda _: 1 / 0) == 1, "it breaks the promise"
+
+
+@pytest.mark.slow
+def test_what_was_only_slow_by_the_clock_is_no_finding(tmp_path: Path) -> None:
+    path = tmp_path / "input"
+    path.write_bytes(parsers.corpus("output")[0])
+    assert coverage.in_time("output", path)
+    assert not coverage.in_time("output", tmp_path / "missing")
