@@ -52,7 +52,7 @@ export class Chart {
       cursor: { y: false, drag: { setScale: false } },
       scales: { y: { range: (_, __, max) => [0, Math.max(1, max * 1.15)] } },
       axes: [
-        { ...axis, values: "{HH}:{mm}:{ss}", space: 80 },
+        { ...axis, values: "{HH}:{mm}:{ss}", space: 80, size: 24 },
         { ...axis, size: 44, ...(this.#digits ? {} : { incrs: WHOLE }), values: (_, all) => all.map((v) => v.toFixed(this.#digits && v < 10 ? 1 : 0)) },
       ],
       series: [{}, { stroke: colour("--accent"), fill: colour("--accent-soft"), width: 2, points: { show: false } }],

@@ -1,5 +1,6 @@
 // Wires the page together: who looks, what comes down the stream, which view is shown, and whether it is stale.
 
+import { signedWith } from "./cameras.js";
 import { Chart } from "./chart.js";
 import * as decide from "./decide.js";
 import { byId, lasting, say } from "./format.js";
@@ -64,6 +65,7 @@ function begin(token) {
   sessionStorage.setItem(KEPT, token);
   decide.signedWith(token);
   robot.signedWith(token);
+  signedWith(token);
   stream.begin(token);
 }
 

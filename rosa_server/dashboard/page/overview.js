@@ -1,12 +1,13 @@
 // The overview: alerts first, then the fleet. Only rows that can be seen are drawn, and new ones a few at a time, so that a
 // thousand robots cost no frame. What changed out of sight is drawn when it comes into sight.
 
+import { Cameras } from "./cameras.js";
 import { alertCard } from "./decide.js";
 import { byId, clock, element, lasting, number, percent, room, say, spaced, titled, whole } from "./format.js";
 
 const ROWS_A_FRAME = 60;
 const RANKS = { waiting_for_human: 0, clearing: 1, holding: 2, returning: 3, resetting: 4, connecting: 5 };
-const TONES = { waiting_for_human: "bad", clearing: "bad", holding: "warn", returning: "warn", resetting: "warn", connecting: "warn", executing: "good", inferring: "good" };
+export const TONES = { waiting_for_human: "bad", clearing: "bad", holding: "warn", returning: "warn", resetting: "warn", connecting: "warn", executing: "good", inferring: "good" };
 const MAX_LINES = 60;
 
 export const rows = new Map(); // robot -> row, as the server told it last
@@ -15,7 +16,8 @@ const due = new Set(); // robots whose rows are to be drawn in the next frames
 const unseen = new Set(); // robots that have changed out of sight
 const inSight = new Set();
 const alerts = new Map(); // robot -> {card, key, since}
-let now_s = 0, sortDue = false, framed = false;
+export let now_s = 0; // by the server's clock
+let sortDue = false, framed = false;
 
 export function clearRows() {
   rows.clear();
@@ -50,7 +52,7 @@ export function forget(robot) {
   rows.delete(robot);
   for (const one of [due, unseen, inSight]) one.delete(robot);
   const made = drawn.get(robot);
-  if (made) { sight.unobserve(made.row); made.row.remove(); }
+  if (made) { sight.unobserve(made.row); made.cameras.look(false); made.row.remove(); }
   drawn.delete(robot);
   alerts.get(robot)?.card.remove();
   alerts.delete(robot);
@@ -110,13 +112,27 @@ function make(robot) {
   const link = element("a", "", robot);
   link.href = `#/robot/${encodeURIComponent(robot)}`;
   cells.task = element("small", "task");
-  cells.name.append(link, cells.task);
+  const look = element("button", "look");
+  look.type = "button";
+  look.setAttribute("aria-label", `Cameras of ${robot}`);
+  const under = element("span", "under");
+  under.append(cells.task, look);
+  cells.name.append(link, under);
   cells.chip = element("span", "chip");
   cells.state.append(cells.chip);
   cells.actual = element("b");
   cells.planned = element("small");
   cells.rate.append(cells.actual, cells.planned);
-  const made = { row, cells, bars: [], rank: "" };
+  const strip = element("div", "strip"), pictures = element("div", "cameras");
+  const none = element("p", "calm", "No picture yet. A robot that waits sends none.");
+  strip.setAttribute("role", "cell");
+  strip.append(pictures, none);
+  row.append(strip);
+  const cameras = new Cameras(pictures, look, none, ["cameras", "hide cameras"], () => inSight.has(robot) && !row.hidden && !document.hidden);
+  cameras.of(robot);
+  strip.hidden = true;
+  look.addEventListener("click", () => { strip.hidden = look.getAttribute("aria-pressed") !== "true"; });
+  const made = { row, cells, cameras, bars: [], rank: "" };
   drawn.set(robot, made);
   robotOf.set(row, robot);
   byId("robots").append(row);

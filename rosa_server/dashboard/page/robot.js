@@ -1,11 +1,12 @@
 // One robot: what it does, its open alert, its last minutes as a timeline, and what it decided.
 
-import { lookAt } from "./cameras.js";
+import { Cameras } from "./cameras.js";
 import { alertCard, ask } from "./decide.js";
 import { byId, element, lasting, number, say, spaced, whole } from "./format.js";
-import { rows, stateWords, toneOf } from "./overview.js";
+import { now_s, rows, stateWords, toneOf, TONES } from "./overview.js";
 
 const WINDOW_S = 180, LANE = 26, LEFT = 92, EVERY_MS = 1000;
+const cameras = new Cameras(byId("cameras"), byId("cameras-show"), byId("no-cameras"));
 let robot = "", token = "", told = null, toldAt = 0, alertKey = "", timer = 0;
 
 export function signedWith(value) { token = value; }
@@ -17,8 +18,9 @@ export function showRobot(name) {
   byId("robot-name").textContent = name;
   byId("robot-alert").replaceChildren();
   byId("robot-log").replaceChildren();
+  byId("timeline").width = 0; // what is drawn there is another robot's
   clearInterval(timer);
-  lookAt(name, token);
+  cameras.of(name);
   if (name) {
     load();
     timer = setInterval(load, EVERY_MS);
@@ -47,13 +49,14 @@ export function drawRobot() {
     say(byId("robot-reason"), "No robot of this name is connected to this server.");
     byId("robot-actions").hidden = byId("robot-recording").hidden = true;
     byId("robot-alert").replaceChildren();
+    drawDeadlines([]);
     alertKey = "";
     return;
   }
   say(chip, stateWords(row));
   chip.dataset.tone = toneOf(row);
   const attempt = row.attempt > 1 ? `, attempt ${row.attempt}` : "";
-  say(byId("robot-reason"), `${row.slot || row.task}${attempt}, ${number(row.rate_hz, 2)} actions/s${row.planned_hz ? ` of ${number(row.planned_hz, 2)} planned` : ""}${row.reason ? `. ${row.reason}` : ""}`);
+  say(byId("robot-reason"), `${row.slot || row.task}${attempt}, ${number(row.rate_hz, 2)} actions/s${row.planned_hz ? ` of ${number(row.planned_hz, 2)} planned` : ""}${row.reason && !row.alert ? ` – ${row.reason}` : ""}`);
   byId("robot-actions").hidden = !row.reports;
   byId("robot-stop").hidden = row.stopped;
   byId("robot-release").hidden = !row.stopped;
@@ -64,6 +67,7 @@ export function drawRobot() {
     alertKey = key;
     byId("robot-alert").replaceChildren(...(row.alert ? [alertCard(row)] : []));
   }
+  if (row.alert) say(byId("robot-alert").querySelector(".since"), `for ${lasting(now_s - row.alert.since_s)}`);
   drawDeadlines(row.deadlines);
 }
 
@@ -82,9 +86,13 @@ function drawDeadlines(deadlines) {
   });
 }
 
+const about = (component, words) => (!component || words.startsWith(`${component}:`) ? words : `${component}: ${words}`);
+
 function drawLog() {
+  // What a person decided is there once, with the reason: the robot repeats it as a decision of its own.
+  const taken = new Set(told.audits.filter((one) => one[4]).map(([, choice, who]) => `${who} decided: ${choice} ${choice}`));
   const all = [
-    ...told.decisions.map(([ago, action, cause, reason, component]) => ({ ago, title: spaced(action), words: [component, reason || spaced(cause)].filter(Boolean).join(": "), tone: toneOfAction(action) })),
+    ...told.decisions.filter(([, action, , reason]) => !taken.has(`${reason} ${action}`)).map(([ago, action, cause, reason, component]) => ({ ago, title: spaced(action), words: about(component, reason || spaced(cause)), tone: toneOfAction(action) })),
     ...told.audits.map(([ago, choice, who, why, accepted, reason]) => ({ ago, title: `${who || "somebody"}: ${spaced(choice)}`, words: accepted ? why : `not taken: ${reason}`, tone: accepted ? "good" : "bad" })),
   ].sort((a, b) => a.ago - b.ago).slice(0, 60);
   byId("no-robot-log").hidden = all.length > 0;
@@ -132,8 +140,13 @@ export function drawTimeline() {
   const states = [...told.states].sort((a, b) => b[0] - a[0]);
   states.forEach(([ago, state], index) => {
     const until = index + 1 < states.length ? states[index + 1][0] : 0;
-    g.fillStyle = colour({ waiting_for_human: "--bad", clearing: "--bad", holding: "--warn", returning: "--warn", resetting: "--warn", connecting: "--warn", executing: "--good", inferring: "--good" }[state] ?? "--line");
-    g.fillRect(at(ago), top("state") + 5, Math.max(1, at(until) - at(ago)), LANE - 10);
+    const tone = TONES[state] ?? "", from = at(ago), wide = Math.max(1, at(until) - from);
+    g.fillStyle = colour(tone ? `--${tone}` : "--line");
+    g.fillRect(from, top("state") + 5, wide, LANE - 10);
+    const words = spaced(state), begin = Math.max(from, LEFT);
+    if (g.measureText(words).width + 12 > from + wide - begin) return;
+    g.fillStyle = colour(tone ? `--on-${tone}` : "--muted"); // words where they have room: colours alone say too little
+    g.fillText(words, begin + 6, top("state") + LANE / 2);
   });
   for (const [ago, component, ending, duration_ms] of told.calls) {
     g.fillStyle = colour({ in_time: "--good", missed: "--bad", cancelled: "--muted" }[ending]);

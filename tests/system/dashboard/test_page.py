@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Iterator
@@ -38,6 +39,7 @@ class Scripted:
         self._number = 0
         self.settled = ""  # why a decision is too late; empty: the first one counts
         self._audits: list[Audit] = []
+        self._news: list[TakenDecision] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -45,12 +47,13 @@ class Scripted:
     def _run(self) -> None:
         while not self._stop.is_set():
             audits, self._audits = tuple(self._audits), []
+            news, self._news = (*NEWS, *self._news), []
             alert = self.alert
             state, reason = ("executing", "") if alert is None else ("waiting_for_human", alert.reason)
             if self.rgb is not None:
                 self._number += 1
                 self.robot.request(self._number, images={"front": encode_image(self.rgb, "rgb8")})
-            facts = ((FACT,), alert, CALLS, NEWS, audits, "cell-4:/data/run.mcap")
+            facts = ((FACT,), alert, CALLS, news, audits, "cell-4:/data/run.mcap")
             self.robot.send(m.Status(state, reason, True, 3, 1, False, *facts))
             if self.robot.socket.poll(100):
                 message = self.robot.receive()
@@ -64,6 +67,12 @@ class Scripted:
         if not why:
             self.alert = None
             self.taken.append(asked)
+
+    def say(self, decision: TakenDecision, audit: Audit | None = None) -> None:
+        """With its next report."""
+        if audit is not None:
+            self._audits.append(audit)
+        self._news.append(decision)
 
     def close(self) -> None:
         self._stop.set()
@@ -191,6 +200,28 @@ def test_its_cameras_are_shown_while_somebody_looks(scene: Scene) -> None:
     page.run("location.hash = '#/'")
 
 
+def test_cameras_of_several_robots_are_shown_in_the_overview_on_request(scene: Scene) -> None:
+    page = scene.look()
+    page.until_text("#robots", EVIL)
+    assert page.run(PICTURES) == [], "nobody looks yet"
+    for robot in (scene.panda, scene.evil):
+        robot.rgb = np.full((8, 8, 3), 90, np.uint8)
+        page.click(f"[aria-label={json.dumps(f'Cameras of {robot.robot.name}')}]")
+    page.until(lambda: sorted(page.run(PICTURES)) == sorted([EVIL, "panda0"]), "a picture of each")
+    scene.panda.rgb = scene.evil.rgb = None
+    page.click('[aria-label="Cameras of panda0"]')
+    assert page.run(PICTURES) == [EVIL], "the other one is looked at as before"
+    page.click(f"[aria-label={json.dumps(f'Cameras of {EVIL}')}]")
+    assert page.run(PICTURES) == []
+    assert page.problems() == []
+
+
+PICTURES = """
+return [...document.querySelectorAll('#robots .camera img')].filter((one) => one.offsetParent && one.naturalWidth)
+  .map((one) => one.closest('.robot').querySelector('.name a').textContent);
+"""
+
+
 def middle(page: Browser) -> list[int]:
     """Red, green and blue in the middle of the first picture; zeros while there is none."""
     found: list[int] = page.run(
@@ -256,6 +287,23 @@ def test_who_is_second_is_told_who_was_first(scene: Scene) -> None:
     scene.panda.settled, scene.panda.alert = "", None
     page.click("#decide-no")
     page.until_text("#audit", "not taken")
+
+
+def test_what_a_person_decided_is_told_once_and_with_the_reason(scene: Scene) -> None:
+    page = scene.look()
+    page.run("location.hash = '#/robot/panda0'")
+    page.until_text("#robot-name", "panda0")
+    who, alert = "ada@lab", waiting(23)
+    repeated = TakenDecision("resume", "operator", f"{who} decided: resume", "", 40.0)
+    scene.panda.say(repeated, Audit(alert.alert_id, "resume", who, "it hangs", True, ""))
+    page.until_text("#robot-log", "it hangs")
+    missed = TakenDecision("stop_and_call_human", "slo_missed", "system1: no answer", "system1", 40.0)
+    scene.panda.say(missed)
+    page.until_text("#robot-log", "system1: no answer")
+    log = page.text("#robot-log")
+    assert f"{who} decided" not in log, "its own words for it are older, so they are there by now"
+    assert "system1: system1" not in log
+    page.run("location.hash = '#/'")
 
 
 def test_everything_is_reached_with_the_keyboard(scene: Scene) -> None:
