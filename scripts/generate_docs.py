@@ -71,6 +71,8 @@ FACTORY_SECTIONS = (
     ("`models.<name>.adapter.state.<array>`, a list of", adapter.StatePart),
     ("`models.<name>.adapter.actions`", adapter.Actions),
     ("`models.<name>.adapter.actions.parts`, a list of", adapter.ActionPart),
+    ("`models.<name>.adapter.tool_frame`", adapter.ToolFrame),
+    ("`models.<name>.adapter.base_frame`", adapter.BaseFrame),
     ("`models.<name>.adapter.normalisation`", adapter.Normalisation),
     ("`gateway`", gateway.Gateway),
     ("`policies`", policies.Policies),

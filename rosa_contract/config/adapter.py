@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rosa_contract.config.conventions import AS_IS, GRIPPERS, UNITS
+from rosa_contract.config.conventions import AS_IS, GRIPPERS, OF_RANGE, UNITS
 from rosa_contract.setting import setting
 
 FITS = EXACT, STRETCH, PAD, CROP = "exact", "stretch", "pad", "crop"
@@ -24,6 +24,8 @@ TARGETS = JOINTS, GRIPPER, TOOL_POSITION, TOOL_ROTATION, NOTHING = (
 )
 ROTATIONS = ("axis_angle", "rpy", "quaternion_xyzw", "quaternion_wxyz", "rotation_6d")
 FRAMES = BASE, TOOL = "base", "tool"
+ENDS = TOOL, FLANGE = "tool", "flange"
+JOINT_UNITS = (*UNITS, OF_RANGE)
 SIDES = SERVER, ROBOT = "server", "robot"
 METHODS = MEAN_STD, QUANTILES, MIN_MAX = "mean_std", "q01_q99", "min_max"
 
@@ -81,7 +83,12 @@ class StatePart:
     take: tuple[int, ...] = setting(
         "which of the values, in this order, from 0; default: all", (), at_least=0
     )
-    unit: str = setting("unit that the model takes; default: rad or m", AS_IS, choices=tuple(UNITS))
+    unit: str = setting(
+        "unit that the model takes; default: rad or m. range_m100_100: -100 and 100 at the ends of a joint's range,"
+        " which the robot file's `limits` say; LeRobot's own unit without `use_degrees`",
+        AS_IS,
+        choices=JOINT_UNITS,
+    )
     zeros: tuple[float, ...] = setting("rad or m at which the model's values are 0; default: 0", ())
     signs: tuple[float, ...] = setting("1 or -1 per value: -1 where the model counts the other way", ())
     gripper: str = setting(
@@ -116,7 +123,11 @@ class ActionPart:
         ABSOLUTE,
         choices=MODES,
     )
-    unit: str = setting("unit that the model answers in; default: rad or m", AS_IS, choices=tuple(UNITS))
+    unit: str = setting(
+        "unit that the model answers in; default: rad or m; range_m100_100 as of a state",
+        AS_IS,
+        choices=JOINT_UNITS,
+    )
     scale: float = setting("rad or m of a 1 in the model's answer, after `unit`", 1.0)
     clip: float | None = setting(
         "values of the model's answer beyond this, above or below 0, count as this", None, above=0
@@ -174,6 +185,27 @@ class Normalisation:
 
 
 @dataclass(frozen=True)
+class BaseFrame:
+    """Where the robot stands in the frame of the model's places."""
+
+    position_m: tuple[float, ...] = setting("x, y, z", (0.0, 0.0, 0.0), length=3)
+    rpy_deg: tuple[float, ...] = setting(
+        "roll, pitch, yaw: about the fixed axes x, then y, then z", (0.0, 0.0, 0.0), length=3
+    )
+
+
+@dataclass(frozen=True)
+class ToolFrame(BaseFrame):
+    """The tool that the model speaks of, seen from one of the robot file's frames."""
+
+    on: str = setting(
+        "the frame: tool, the robot file's, between the fingertips; or flange, where the hand is mounted",
+        TOOL,
+        choices=ENDS,
+    )
+
+
+@dataclass(frozen=True)
 class Adapter:
     """Between robots and a model that was made for others. What is not named here stays as it is."""
 
@@ -188,6 +220,15 @@ class Adapter:
     )
     state: Mapping[str, tuple[StatePart, ...]] = setting(
         "the model's state arrays; default: the robot's, under their own names", dict
+    )
+    tool_frame: ToolFrame | None = setting(
+        "the model's tool, where it is another than the robot file's: all places, turns and steps of the tool, taken"
+        " and answered, are of this one",
+        None,
+    )
+    base_frame: BaseFrame | None = setting(
+        "where the robot's base is, where the model's places are not seen from it, as those of a simulator's world",
+        None,
     )
     unused: tuple[str, ...] = setting(
         "cameras and states of the robot that the model does not take; any other that it does not take is an error",

@@ -24,6 +24,10 @@ UNITS = {  # name -> rad or m in one of it
     "mm": 0.001,
 }
 
+OF_RANGE = (
+    "range_m100_100"  # of a joint: -100 at its lowest position, 100 at its highest; no factor says that
+)
+
 WIDTH = "width"
 FINGER_PAIR = "finger_pair"
 GRIPPERS: dict[str, tuple[float, float] | None] = {  # name -> (closed, open)
@@ -46,6 +50,18 @@ def in_unit(values: ArrayLike, unit: str) -> Values:
 def from_unit(values: ArrayLike, unit: str) -> Values:
     """`unit` -> rad or m."""
     return np.asarray(values, np.float64) * UNITS[unit]
+
+
+def in_range(q_rad: ArrayLike, low_rad: ArrayLike, high_rad: ArrayLike) -> Values:
+    """Joint positions as `OF_RANGE` has them; beyond an end they count as it, as LeRobot reads them."""
+    low, high = np.asarray(low_rad, np.float64), np.asarray(high_rad, np.float64)
+    return (np.clip(np.asarray(q_rad, np.float64), low, high) - low) / (high - low) * 200.0 - 100.0
+
+
+def from_range(values: ArrayLike, low_rad: ArrayLike, high_rad: ArrayLike) -> Values:
+    """The joint positions, rad, of what `OF_RANGE` says; beyond -100 and 100 it counts as these."""
+    low, high = np.asarray(low_rad, np.float64), np.asarray(high_rad, np.float64)
+    return low + (np.clip(np.asarray(values, np.float64), -100.0, 100.0) + 100.0) / 200.0 * (high - low)
 
 
 def gripper_in(convention: str, width_m: ArrayLike, closed_m: float, open_m: float) -> Values:

@@ -53,19 +53,13 @@ def turned(move: Move, here: Array, step_s: float) -> Array:
     return np.stack(made)
 
 
-def tool_path(
-    arm: Arm,
-    here_rad: Array,
-    place: Move,
-    rotation: Move | None,
-    step_s: float,
-    max_rounds: int | None = None,
-) -> Array:
-    """Joint positions `(rows, joints)` that bring the tool where the rows say, from where the arm was seen.
+def tool_poses(
+    position: Array, orientation: Array, place: Move, rotation: Move | None, step_s: float
+) -> tuple[Array, Array]:
+    """Places `(rows, 3)` and orientations `(rows, 3, 3)` of the tool, from where it is, `(3,)` and `(3, 3)`.
 
-    Without `rotation` the tool stays turned as it is. `max_rounds` as for `Arm.along`; raises as it does.
+    Without `rotation` the tool stays turned as it is.
     """
-    position, orientation = arm.pose(here_rad)
     steps = place.values
     rows = len(steps)
     rotations = (
@@ -79,5 +73,20 @@ def tool_path(
         if place.mode in (STEP_DELTA, VELOCITY):
             before = np.concatenate([before, rotations[:-1]])
         steps = np.einsum("nij,nj->ni", np.broadcast_to(before, (rows, 3, 3)), steps)
-    positions = placed(Move(steps, place.mode), position, step_s)
-    return arm.along(here_rad, positions, rotations, max_rounds)
+    return placed(Move(steps, place.mode), position, step_s), rotations
+
+
+def tool_path(
+    arm: Arm,
+    here_rad: Array,
+    place: Move,
+    rotation: Move | None,
+    step_s: float,
+    max_rounds: int | None = None,
+) -> Array:
+    """Joint positions `(rows, joints)` that bring the tool where the rows say, from where the arm was seen.
+
+    `rotation` as of `tool_poses`, `max_rounds` as for `Arm.along`; raises as it does.
+    """
+    poses = tool_poses(*arm.pose(here_rad), place, rotation, step_s)
+    return arm.along(here_rad, *poses, max_rounds)

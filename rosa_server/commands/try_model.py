@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import cv2
 import numpy as np
 
-from rosa_contract.config.conventions import FINGER_PAIR, GRIPPERS, UNITS, WIDTH
+from rosa_contract.config.adapter import JOINT_UNITS
+from rosa_contract.config.conventions import FINGER_PAIR, GRIPPERS, WIDTH
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.robot import RobotSpec, hello_of, load_robot
 from rosa_contract.config.tasks import MONITOR, SAFETY, SYSTEM1, SYSTEM2
@@ -27,6 +28,7 @@ from rosa_server.models.registry import check_loaded
 from rosa_server.serving.core.sessions.fit import unfit
 from rosa_server.serving.worker.elsewhere import backend_of
 from rosa_server.trying import words
+from rosa_server.trying.asker import TrialAsker, gpu_memory_mb, memory_mb
 from rosa_server.trying.episodes import Units, is_dataset, read_episode
 from rosa_server.trying.judges import judge
 from rosa_server.trying.picture import draw
@@ -34,7 +36,7 @@ from rosa_server.trying.recordings import read_steps
 from rosa_server.trying.spaces import OtherSpaces
 from rosa_server.trying.steps import GRIPPER, JOINTS, Array, TrialStep
 from rosa_server.trying.suspicion import CAUSES
-from rosa_server.trying.trial import TrialAsker, TriedRobot, gpu_memory_mb, memory_mb, try_model
+from rosa_server.trying.trial import TriedRobot, try_model
 
 SUSPICIOUS = 3  # exit status: the model answered, and something looks wrong
 ORDER = (SYSTEM1, SYSTEM2, MONITOR, SAFETY)
@@ -87,8 +89,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--recorded-unit",
         default="rad",
-        choices=[name for name in UNITS if name and not name.endswith("m")],
-        help="of a LeRobot dataset: the unit of its joints",
+        choices=[name for name in JOINT_UNITS if name not in ("", "m", "cm", "mm")],
+        help="of a LeRobot dataset: the unit of its joints; range_m100_100: LeRobot's own without `use_degrees`, which"
+        " needs --robot",
     )
     parser.add_argument(
         "--recorded-gripper",
@@ -189,7 +192,8 @@ def _body_of(robot: RobotSpec | None) -> TriedRobot:
         return TriedRobot()
     low, high = (np.array(one) for one in (robot.limits.position_min_rad, robot.limits.position_max_rad))
     grippers = tuple((one.min_m, one.max_m) for one in robot.grippers.values())
-    return TriedRobot((low, high), grippers, len(robot.joints) + len(grippers))
+    arms = tuple(limb.joints for limb in robot.limbs)
+    return TriedRobot((low, high), grippers, len(robot.joints) + len(grippers), robot.joints, arms)
 
 
 def _misfit(model: str, component: str, robot: RobotSpec | None, backend: Backend) -> str:
@@ -251,9 +255,9 @@ def _steps(
 
 
 def _units(arguments: argparse.Namespace, robot: RobotSpec | None) -> Units:
-    known = _body_of(robot).grippers_m
-    given = Units(arguments.recorded_unit, arguments.recorded_gripper)
-    return replace(given, ranges=known) if known else given
+    body = _body_of(robot)
+    given = Units(arguments.recorded_unit, arguments.recorded_gripper, limits_rad=body.limits_rad)
+    return replace(given, ranges=body.grippers_m) if body.grippers_m else given
 
 
 def _pictures(given: Sequence[str]) -> dict[str, Any]:

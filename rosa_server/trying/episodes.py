@@ -15,7 +15,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from rosa_contract.config.conventions import WIDTH, from_unit, gripper_from
+from rosa_contract.config.conventions import OF_RANGE, WIDTH, from_range, from_unit, gripper_from
 from rosa_contract.wording import nearest
 from rosa_server.bags.records import RecordingError
 from rosa_server.trying.recordings import moving_moments
@@ -32,9 +32,10 @@ Table = Callable[[File, Sequence[str]], Rows]
 class Units:
     """How the dataset writes the robot's state."""
 
-    joints: str = "rad"  # of `UNITS`
+    joints: str = "rad"  # of `JOINT_UNITS`
     gripper: str = WIDTH  # of `GRIPPERS`, but for pairs of fingers
     ranges: Sequence[tuple[float, float]] = ((0.0, 0.08),)  # closed and open width of each gripper, m
+    limits_rad: tuple[Array, Array] | None = None  # lowest and highest position of each joint
 
 
 def is_dataset(path: File) -> bool:
@@ -88,7 +89,13 @@ def _measured(
     values: Array, joints: Sequence[int], grippers: Sequence[int], units: Units, path: File
 ) -> Array:
     """`(n, joints + grippers)`, rad and m."""
-    q_rad = from_unit(values[:, joints], units.joints)
+    if units.joints == OF_RANGE:
+        if units.limits_rad is None:
+            words = f"{path}: {OF_RANGE} needs the joints' limits: --robot FILE"
+            raise RecordingError("wrong_units", words)
+        q_rad = from_range(values[:, joints], *units.limits_rad)
+    else:
+        q_rad = from_unit(values[:, joints], units.joints)
     if np.abs(q_rad).max() > MAX_RAD:
         words = f"{path}: {STATE} goes up to {np.abs(values[:, joints]).max():.4g}, which cannot be {units.joints}"
         raise RecordingError("wrong_units", f"{words}; say which unit, such as --recorded-unit deg")

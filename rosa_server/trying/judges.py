@@ -6,34 +6,26 @@ another convention, and speaks up where that one fits what was recorded, or the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 
 import numpy as np
 
 from rosa_contract.config.spaces import ACTIONS, chunks_in
-from rosa_server.trying.gripper_judge import cause_of, judge_grippers
-from rosa_server.trying.grippers import Written, shown
-from rosa_server.trying.steps import Answered, Array, ModelTrial, unlike
-from rosa_server.trying.suspicion import BETTER, GOOD, Suspicion
-
-DEG = 180 / np.pi
-FAR_RAD = 0.35  # from where the robot is to the first action: further than an arm gets in one step
-FAR_BEYOND_RAD = np.pi  # no model means that, if its numbers are radians
-RATES = (0.2, 0.25, 1 / 3, 0.4, 0.5, 2 / 3, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0)
-ABOUT_RIGHT = (0.6, 1.7)  # how much slower a chunk may be than the recording: a busy server makes robots wait
-
-# Names of what-ifs; `what_ifs.py` makes the inputs.
-COLOURS, STATE_DEG, STATE_RAD, STATE_GRIPPER = (
-    "colours",
-    "state_in_degrees",
-    "state_in_radians",
-    "state_gripper",
+from rosa_server.trying.explaining import (
+    ACTIONS_DEG,
+    DEG,
+    FAR_RAD,
+    UNIT_OF_ACTIONS,
+    explained,
+    first_rad,
+    paths,
 )
-# What the model is given and what it answers, both.
-BOTH_DEG, BOTH_RAD, AS_LEROBOT = "both_in_degrees", "both_in_radians", "as_lerobot"
-CAMERAS = "cameras "  # followed by the two names
-WRITTEN = "state_gripper_as "  # followed by how the width is written to the model, and how it might be meant
+from rosa_server.trying.gripper_judge import judge_grippers
+from rosa_server.trying.steps import Array, ModelTrial, unlike
+from rosa_server.trying.suspicion import GOOD, Suspicion
+
+OF_PICTURES = {"colours_swapped", "cameras_swapped", "camera_upside_down"}
+FAR_BEYOND_RAD = np.pi  # no model means that, if its numbers are radians
 
 
 def judge(trial: ModelTrial) -> list[Suspicion]:
@@ -45,29 +37,14 @@ def judge(trial: ModelTrial) -> list[Suspicion]:
         return first
     found = [*_twice(trial), *_deaf(trial)]
     best = explained(trial)
-    found += [*best, *judge_grippers(trial)]
+    found += best
+    if not {one.cause for one in best} & OF_PICTURES:  # what the gripper does follows from them
+        found += [*judge_grippers(trial)]
     if not best:
         found += [*_places(trial)]
     if not found:
         found += [*_unlike(trial)]
     return found
-
-
-def explained(trial: ModelTrial) -> list[Suspicion]:
-    """The one other convention that fits best, if any does."""
-    now = unlike(trial.answered)
-    if now is None:
-        return [*_units_alone(trial)]
-    if now < GOOD:
-        return []
-    others = [*_units(trial, now), *_what_ifs(trial, now), *_rate(trial, now)]
-    # Any model is better off standing still (error 1) than moving 57 times too far: that alone proves nothing.
-    fitting = [one for one in others if one[0] < BETTER * min(now, 1.0)]
-    return [min(fitting, key=lambda one: round(one[0], 3))[1]] if fitting else [*_units_alone(trial)]
-
-
-def _paths(trial: ModelTrial) -> list[Answered]:
-    return [one for one in trial.answered if one.path is not None and one.step.here is not None]
 
 
 def _shapes(trial: ModelTrial) -> Iterator[Suspicion]:
@@ -142,18 +119,18 @@ def _all(count: int) -> str:
 
 def _deaf(trial: ModelTrial) -> Iterator[Suspicion]:
     """Whether the answers depend on anything."""
-    paths = [one.path.rows for one in trial.answered if one.path is not None]
-    if not paths:
+    rows = [one.path.rows for one in trial.answered if one.path is not None]
+    if not rows:
         return
     moves = [
         one.path.rows[:, : len(one.step.here)] - one.step.here[: one.path.rows.shape[1]]
         for one in trial.answered
         if one.path is not None and one.step.here is not None
     ]
-    same = any(len(group) > 1 and all(_equal(group[0], one) for one in group) for group in (paths, moves))
+    same = any(len(group) > 1 and all(_equal(group[0], one) for one in group) for group in (rows, moves))
     changed = set(trial.changed)
     if (changed and changed <= set(trial.without_effect)) or same:
-        words = f"answers are the same for {_all(len(paths))}" if same else "the answer is always the same"
+        words = f"answers are the same for {_all(len(rows))}" if same else "the answer is always the same"
         left_out = f", also without {', '.join(trial.without_effect)}" if trial.without_effect else ""
         yield Suspicion(
             "constant_answer",
@@ -175,147 +152,21 @@ def _equal(one: Array, other: Array) -> bool:
     return one.shape == other.shape and bool(np.allclose(one, other, rtol=1e-6, atol=1e-9))
 
 
-ACTIONS_DEG = "the actions are in degrees and taken as radians"
-ACTIONS_RAD = "the actions are in radians and taken as degrees"
-UNIT_OF_ACTIONS = "correct `unit` of the joints in the adapter's `actions`"
-
-
-def _units_alone(trial: ModelTrial) -> Iterator[Suspicion]:
-    """Joint positions that begin where the robot is, in the other unit."""
-    paths = _paths(trial)
-    if not paths:
-        return
-    far = _first_rad(paths)
-    for words, factor in ((ACTIONS_DEG, 1 / DEG), (ACTIONS_RAD, DEG)):
-        near = _first_rad(paths, factor)
-        if far > FAR_RAD and near < FAR_RAD and near < 0.25 * far:
-            yield Suspicion(
-                "degrees_for_radians",
-                f"the first action is {far:.2f} rad from where the robot is, and {near:.2f} rad if {words}",
-                UNIT_OF_ACTIONS,
-            )
-            return
-
-
-def _units(trial: ModelTrial, now: float) -> Iterator[tuple[float, Suspicion]]:
-    """(error then, words): positions, or moves, in the other unit."""
-    for words, factor in ((ACTIONS_DEG, 1 / DEG), (ACTIONS_RAD, DEG)):
-        turned = [
-            replace(one, path=replace(one.path, rows=one.path.rows * factor))
-            for one in trial.answered
-            if one.path is not None
-        ]
-        for then in (unlike(turned), unlike(trial.answered, scale=factor)):
-            if then is not None:
-                said = f"actions differ from the recorded ones by {now:.0%}, and by {then:.0%} if {words}"
-                yield then, Suspicion("degrees_for_radians", said, UNIT_OF_ACTIONS)
-
-
-def _first_rad(paths: Sequence[Answered], factor: float = 1.0) -> float:
-    """Mean distance of the first action's joints, times `factor`, from the robot's, rad; median over the answers."""
-    distances = []
-    for one in paths:
-        assert one.path is not None and one.step.here is not None
-        count = one.step.joint_count
-        distances.append(float(np.abs(one.path.rows[0, :count] * factor - one.step.here[:count]).mean()))
-    return float(np.median(distances))
-
-
-WHAT_IFS: Mapping[str, tuple[str, str, str]] = {
-    COLOURS: (
-        "colours_swapped",
-        "with red and blue exchanged",
-        "correct `colours` of the cameras in the adapter, or the camera's `encoding` in the robot file",
-    ),
-    STATE_DEG: (
-        "degrees_for_radians",
-        "with the joint positions that the model is given in degrees",
-        "correct `unit` of joint_position in the adapter's `state`",
-    ),
-    STATE_RAD: (
-        "degrees_for_radians",
-        "with the joint positions that the model is given in radians",
-        "correct `unit` of joint_position in the adapter's `state`",
-    ),
-    BOTH_DEG: (
-        "degrees_for_radians",
-        "with joint positions in degrees, as the model is given them and as it answers them",
-        "write `unit: deg` at joint_position in the adapter's `state` and at the joints in its `actions`",
-    ),
-    BOTH_RAD: (
-        "degrees_for_radians",
-        "with joint positions in radians, as the model is given them and as it answers them",
-        "correct `unit` at joint_position in the adapter's `state` and at the joints in its `actions`",
-    ),
-    AS_LEROBOT: (
-        "degrees_for_radians",
-        "with degrees and percent of open both ways, as LeRobot's followers write them",
-        "give the model an adapter as preset lerobot_so101 is (docs/bring_your_own.md)",
-    ),
-    STATE_GRIPPER: (
-        "gripper_upside_down",
-        "with open and closed exchanged in the gripper's width that the model is given",
-        "correct `gripper` in the adapter's `state`",
-    ),
-}
-
-
-def _what_ifs(trial: ModelTrial, now: float) -> Iterator[tuple[float, Suspicion]]:
-    """(error then, words): inputs under another convention."""
-    for name, then in trial.what_ifs.items():
-        if name.startswith(CAMERAS):
-            one, other = name.removeprefix(CAMERAS).split()
-            cause, words = "cameras_swapped", f"with the pictures of {one} and {other} exchanged"
-            do = "correct `camera` in the adapter's `cameras`"
-        elif name.startswith(WRITTEN):
-            written = Written(*name.removeprefix(WRITTEN).split())
-            cause = cause_of(written)
-            words = (
-                f"with the gripper's width given as {shown(written.meant)} instead of {shown(written.said)}"
-            )
-            do = f"write `gripper: {written.meant}` at gripper_width in the adapter's `state`"
-        else:
-            cause, words, do = WHAT_IFS[name]
-        said = f"moves differ from the recorded ones by {now:.0%}, and by {then:.0%} {words}"
-        yield then, Suspicion(cause, said, do)
-
-
-def _rate(trial: ModelTrial, now: float) -> Iterator[tuple[float, Suspicion]]:
-    """(error then, words): played faster or slower."""
-    path = next((one.path for one in trial.answered if one.path is not None), None)
-    if not trial.step_known or path is None:
-        return
-    errors = {slower: unlike(trial.answered, slower) for slower in RATES}
-    known = [(error, slower) for slower, error in errors.items() if error is not None]
-    if not known:
-        return
-    then, slower = min(known)
-    if not ABOUT_RIGHT[0] < slower < ABOUT_RIGHT[1]:
-        times, how = (slower, "fast") if slower > 1 else (1 / slower, "slow")
-        row_ms = path.step_s * 1000
-        said = (
-            f"moves are {times:.1f} times as {how} as recorded: a row is {row_ms:.0f} ms, and"
-            f" {row_ms * slower:.0f} ms would fit (they differ by {now:.0%}, and by {then:.0%} then)"
-        )
-        do = "correct `step_s` in the adapter's `actions`, or in what the model answers"
-        yield then, Suspicion("action_rate", said, do)
-
-
 def _places(trial: ModelTrial) -> Iterator[Suspicion]:
     """Where the actions go, whatever was recorded."""
     if any(one.unreachable for one in trial.answered):
         yield _unreachable(trial)
-    paths = _paths(trial)
-    if not paths:
+    moving = paths(trial)
+    if not moving:
         return
     if trial.limits_rad is not None:
         low, high = trial.limits_rad
         beyond = 0.0
-        for one in paths:
+        for one in moving:
             assert one.path is not None
             joints = one.path.rows[:, : len(low)]
             beyond = max(beyond, float(np.maximum(low - joints, joints - high).max()))
-        rows = np.concatenate([one.path.rows[:, : len(low)] for one in paths if one.path is not None])
+        rows = np.concatenate([one.path.rows[:, : len(low)] for one in moving if one.path is not None])
         if beyond > FAR_BEYOND_RAD and ((rows / DEG > low) & (rows / DEG < high)).all():
             words = f"actions are up to {beyond:.0f} rad beyond the joint limits, and within them if {ACTIONS_DEG}"
             yield Suspicion("degrees_for_radians", words, UNIT_OF_ACTIONS)
@@ -327,7 +178,7 @@ def _places(trial: ModelTrial) -> Iterator[Suspicion]:
                 "compare the order of the joints, their signs and zeros with those that the model was trained on",
             )
             return
-    far, now = _first_rad(paths), unlike(trial.answered)
+    far, now = first_rad(moving), unlike(trial.answered)
     if far > FAR_RAD and (now is None or now >= GOOD):  # a single row may be far, and right
         yield Suspicion(
             "far_away",

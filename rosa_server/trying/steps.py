@@ -98,6 +98,46 @@ def row_s(output: ModelOutput, rows: int, period_s: float | None, usual_s: float
 
 
 @dataclass(frozen=True)
+class JointOrder:
+    """How a model might mean its joints, in what it is given, in what it answers, or in both."""
+
+    columns: tuple[int, ...]  # its joint i is the robot's joint `columns[i]`
+    signs: tuple[int, ...]  # -1: it counts the other way
+    given: bool
+    ordered: bool
+
+    @property
+    def moved(self) -> list[int]:
+        """The robot's joints that stand elsewhere."""
+        return [joint for place, joint in enumerate(self.columns) if place != joint]
+
+    @property
+    def turned(self) -> list[int]:
+        """The robot's joints that count the other way."""
+        return [joint for joint, sign in zip(self.columns, self.signs, strict=True) if sign < 0]
+
+    def of_state(self, step: TrialStep) -> TrialStep:
+        """The step as such a model wants it."""
+        joints = np.asarray(step.state[JOINTS])
+        given = (joints[list(self.columns)] * np.array(self.signs)).astype(joints.dtype)
+        return replace(step, state={**step.state, JOINTS: given})
+
+    def of_path(self, path: Path) -> Path:
+        """What such a model answered, in the robot's order; columns behind the joints stay."""
+        rows = np.array(path.rows, np.float64)
+        count = len(self.columns)
+        if rows.shape[1] < count:  # a judge names that
+            return path
+        rows[:, list(self.columns)] = path.rows[:, :count] * np.array(self.signs)
+        return replace(path, rows=rows)
+
+    def of_moves(self, path: Path, here: Array) -> Path:
+        """The same of moves from where the robot is, which an adapter has added to that."""
+        moves = Path(path.rows - here, path.step_s)
+        return replace(path, rows=self.of_path(moves).rows + here)
+
+
+@dataclass(frozen=True)
 class ModelTrial:
     """Everything that the judges look at."""
 
@@ -113,6 +153,8 @@ class ModelTrial:
     columns: int | None = None  # of a row for this robot: its joints and grippers; None: not known
     misfit: str = ""  # why the robot would be refused at its hello
     grippers_m: Sequence[tuple[float, float]] = ()  # closed and open width of each
+    joint_names: Sequence[str] = ()  # empty: not known
+    joint_orders: Mapping[JointOrder, float] = field(default_factory=dict)  # -> as of `what_ifs`
     orders_as: str = "width"  # how the gripper's orders are read now
     # Another way of reading them -> by how much ordered widths are off then, as a share of the range, of each gripper.
     orders_off: Mapping[str, Sequence[float]] = field(default_factory=dict)

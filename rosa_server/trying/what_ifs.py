@@ -8,7 +8,15 @@ from itertools import combinations
 
 import numpy as np
 
-from rosa_server.trying.judges import CAMERAS, COLOURS, DEG, STATE_DEG, STATE_GRIPPER, STATE_RAD
+from rosa_server.trying.explaining import (
+    CAMERAS,
+    COLOURS,
+    DEG,
+    STATE_DEG,
+    STATE_GRIPPER,
+    STATE_RAD,
+    UPSIDE_DOWN,
+)
 from rosa_server.trying.steps import GRIPPER, JOINTS, TrialStep
 
 Change = Callable[[TrialStep], TrialStep]
@@ -22,12 +30,21 @@ def conventions(step: TrialStep, grippers_m: Sequence[tuple[float, float]]) -> d
     for one, other in combinations(step.images, 2):
         if step.images[one].shape == step.images[other].shape:
             found[f"{CAMERAS}{one} {other}"] = _exchanged(one, other)
+    for camera in step.images:
+        found[f"{UPSIDE_DOWN}{camera}"] = _turned_round([camera])
+    if len(step.images) > 1:
+        found[UPSIDE_DOWN + ",".join(step.images)] = _turned_round(list(step.images))
     if JOINTS in step.state:
         found[STATE_DEG] = scaled(DEG)
         found[STATE_RAD] = scaled(1 / DEG)
     if GRIPPER in step.state and grippers_m:
         found[STATE_GRIPPER] = _turned(grippers_m)
     return found
+
+
+def kind_of(name: str) -> str:
+    """Changes of one kind exclude each other."""
+    return {STATE_RAD: STATE_DEG}.get(name, name.partition(" ")[0])
 
 
 def without(step: TrialStep) -> Iterator[tuple[str, TrialStep]]:
@@ -51,6 +68,16 @@ def _colours(step: TrialStep) -> TrialStep:
 def _exchanged(one: str, other: str) -> Change:
     def change(step: TrialStep) -> TrialStep:
         return replace(step, images={**step.images, one: step.images[other], other: step.images[one]})
+
+    return change
+
+
+def _turned_round(cameras: Sequence[str]) -> Change:
+    """Their pictures by 180 degrees."""
+
+    def change(step: TrialStep) -> TrialStep:
+        turned = {name: np.ascontiguousarray(step.images[name][::-1, ::-1]) for name in cameras}
+        return replace(step, images={**step.images, **turned})
 
     return change
 

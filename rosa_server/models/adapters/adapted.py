@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rosa_contract.config.adapter import (
+    ABSOLUTE,
     GRIPPER,
     JOINTS,
     NOTHING,
@@ -23,10 +24,19 @@ from rosa_contract.config.adapter import (
     ActionPart,
     StatePart,
 )
-from rosa_contract.config.conventions import WIDTH, from_unit, gripper_from, gripper_in, in_unit
+from rosa_contract.config.conventions import (
+    OF_RANGE,
+    WIDTH,
+    from_range,
+    from_unit,
+    gripper_from,
+    gripper_in,
+    in_range,
+    in_unit,
+)
 from rosa_contract.config.spaces import ACTIONS, SPACES, Space
 from rosa_contract.errors import CausedError, ConfigError
-from rosa_contract.kinematics.moves import Move, placed, tool_path
+from rosa_contract.kinematics.moves import Move, placed, tool_poses
 from rosa_contract.rotations import SIZES, matrix, written
 from rosa_server.models.adapters.checks import (
     GRIPPER_STATE,
@@ -38,6 +48,7 @@ from rosa_server.models.adapters.checks import (
     robot_needs,
     space_of,
 )
+from rosa_server.models.adapters.frames import between
 from rosa_server.models.adapters.normalising import Scale, load_scales
 from rosa_server.models.adapters.pictures import History, prepared
 from rosa_server.models.adapters.resolving import Resolved
@@ -73,6 +84,7 @@ class Translator:
         """`model`: what the model takes; empty for one that takes anything."""
         self._resolved, self._spec, self._model = resolved, resolved.spec, model
         self._arms = resolved.kinematics()
+        self._frames = {one.name: between(resolved.spec, one.chain) for one in resolved.arms}
         norm = self._spec.normalisation
         self._scales: tuple[Mapping[str, Scale], Mapping[str, Scale]] = (
             load_scales(norm) if norm else ({}, {})
@@ -153,6 +165,13 @@ class Translator:
             values = values[list(part.take)]
         if part.gripper not in ("", WIDTH):
             return values
+        if part.unit == OF_RANGE:
+            joints = part.take or tuple(range(len(values)))
+            if max(joints) >= len(self._resolved.min_rad):
+                count = len(self._resolved.min_rad)
+                raise ValueError(f"state {part.of!r}: expected {count} values, got {len(values)}")
+            ends = self._ends(joints)
+            return in_range(values, *ends) * (np.array(part.signs) if part.signs else 1.0)
         shifted = values - np.array(part.zeros) if part.zeros else values
         signed = shifted * np.array(part.signs) if part.signs else shifted
         return in_unit(signed, part.unit)
@@ -175,7 +194,14 @@ class Translator:
         joints, count = _state_of(one, JOINT_STATE), len(self._resolved.min_rad)
         if len(joints) != count:
             raise ValueError(f"state {JOINT_STATE!r}: expected {count} values, got {len(joints)}")
-        return kinematics.pose(joints[mine])
+        return self._frames[arm].to_model(*kinematics.pose(joints[mine]))
+
+    def _ends(self, joints: Sequence[int]) -> tuple[Array, Array]:
+        """Lowest and highest position of these joints, rad."""
+        low, high = (
+            np.array(ends)[list(joints)] for ends in (self._resolved.min_rad, self._resolved.max_rad)
+        )
+        return low, high
 
     def _prompt(self, one: ModelInput) -> str:
         template = self._spec.prompt.replace("\\n", "\n")
@@ -277,6 +303,9 @@ class Translator:
             values = np.clip(values, -part.clip, part.clip)
         if part.signs:
             values = values * np.array(part.signs)
+        if part.unit == OF_RANGE:
+            low, high = self._ends(joints_of(part))
+            return from_range(values, low, high) if part.mode == ABSOLUTE else values * (high - low) / 200.0
         return from_unit(values, part.unit) * part.scale
 
     def _joints(self, one: ModelInput, columns: Mapping[str, Array], rows: int) -> Array:
@@ -307,7 +336,7 @@ class Translator:
         }
         chunk = np.tile(here, (rows, 1))
         for name, (mine, arm) in self._arms.items():
-            self._tool(one, name)  # raises where the state does not fit the arm
+            pose = self._tool(one, name)  # raises where the state does not fit the arm
             part, values = given[TOOL_POSITION, name]
             place = Move(_absolute(part, self._scaled(part, values)), part.mode, part.frame)
             turning = None
@@ -317,7 +346,8 @@ class Translator:
                 if mode == VELOCITY and SIZES[part.rotation] == 3:  # rotations know no more than half a turn
                     turns, mode = turns * step_s, STEP_DELTA
                 turning = Move(matrix(part.rotation, turns), mode, part.frame)
-            chunk[:, mine] = tool_path(arm, here[mine], place, turning, step_s)
+            poses = self._frames[name].to_robot(*tool_poses(*pose, place, turning, step_s))
+            chunk[:, mine] = arm.along(here[mine], *poses)
         return chunk
 
 

@@ -26,7 +26,7 @@ from rosa_contract.config.adapter import (
     Adapter,
     StatePart,
 )
-from rosa_contract.config.conventions import AS_IS, FINGER_PAIR
+from rosa_contract.config.conventions import AS_IS, FINGER_PAIR, OF_RANGE
 from rosa_contract.config.spaces import SPACES, Space, space_named
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.rotations import SIZES
@@ -51,6 +51,7 @@ def adapter_problems(resolved: Resolved) -> list[ConfigProblem]:
         *_cameras(spec),
         *_state(resolved),
         *_actions(resolved),
+        *_frames(spec),
         *_prompt(spec.prompt),
         *_normalisation(spec),
     ]
@@ -79,6 +80,35 @@ def _cameras(spec: Adapter) -> Iterator[Problem]:
     for name in spec.unused:
         if name in of:
             yield "unused", "conflict", f"camera {name!r} is unused, and given as {of[name]!r}"
+
+
+def _frames(spec: Adapter) -> Iterator[Problem]:
+    """A robot that resolves places of the tool by itself knows neither frame."""
+    actions = spec.actions
+    if actions is None or actions.resolved_by == SERVER:
+        return
+    parts = [part for part in actions.parts if part.to in (TOOL_POSITION, TOOL_ROTATION)]
+    words = "the robot does not know it; leave `actions.resolved_by: robot` out"
+    if parts and spec.tool_frame is not None:
+        yield "tool_frame", "conflict", words
+    base = spec.base_frame
+    if parts and base is not None and (any(base.rpy_deg) or any(part.mode == ABSOLUTE for part in parts)):
+        yield "base_frame", "conflict", words  # steps along its axes are the same from anywhere
+
+
+def _of_range(resolved: Resolved, part: StatePart | ActionPart, joints: bool) -> Iterator[Problem]:
+    """A share of the range needs to know the range, and has no other zero or scale."""
+    if part.unit != OF_RANGE:
+        return
+    if not joints:
+        yield ".unit", "conflict", f"{OF_RANGE} is of joint positions only"
+    elif resolved.joints is None:
+        words = f"{OF_RANGE} needs the joints' limits; name the robot file in `adapter.robot`"
+        yield ".unit", "missing", words
+    if part.zeros:
+        yield ".zeros", "conflict", f"not with {OF_RANGE}, whose 0 is the middle of the range"
+    if isinstance(part, ActionPart) and part.scale != 1.0:
+        yield ".scale", "conflict", f"not with {OF_RANGE}"
 
 
 def grippers(resolved: Resolved) -> int:
@@ -115,6 +145,7 @@ def _state_part(resolved: Resolved, part: StatePart) -> Iterator[Problem]:
     if bool(part.of) == bool(part.values):
         yield "", "conflict", "expected either `of` or `values`"
     yield from _arm(resolved, part.arm, part.of in COMPUTED)
+    yield from _of_range(resolved, part, part.of == JOINT_STATE)
     if part.of in COMPUTED and not resolved.arms:
         words = (
             f"{part.of} is computed from the joints; name a robot file that has a `chain` in `adapter.robot`"
@@ -236,6 +267,7 @@ def _action_part(resolved: Resolved, part: ActionPart) -> Iterator[Problem]:
         yield ".take", "wrong_length", f"expected {wanted} columns for {part.to}, got {count}"
     here = actions.resolved_by == SERVER
     yield from _arm(resolved, part.arm, part.to in (TOOL_POSITION, TOOL_ROTATION))
+    yield from _of_range(resolved, part, part.to == JOINTS)
     if here and part.to in (TOOL_POSITION, TOOL_ROTATION) and not resolved.arms:
         words = (
             f"{part.to} needs inverse kinematics; name a robot file that has a `chain` in `adapter.robot`, or let the"

@@ -19,9 +19,10 @@ import pytest
 
 from rosa_contract.config.conventions import gripper_in
 from rosa_server.bags.records import RecordingError
+from rosa_server.trying.asker import TrialAsker
 from rosa_server.trying.episodes import Rows, Units, frames_at, is_dataset, read_episode
 from rosa_server.trying.judges import judge
-from rosa_server.trying.trial import TrialAsker, TriedRobot, try_model
+from rosa_server.trying.trial import TriedRobot, try_model
 from tests.unit.server.trying.toy import OPEN_M, STEP_S, ToyPolicy, frames
 
 FPS = round(1 / STEP_S)

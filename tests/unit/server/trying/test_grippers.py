@@ -10,8 +10,9 @@ from rosa_contract.config.strict import Reader
 from rosa_server.models.adapters import behind
 from rosa_server.models.adapters.resolving import resolve
 from rosa_server.models.backend import Backend
+from rosa_server.trying.asker import TrialAsker
 from rosa_server.trying.judges import judge
-from rosa_server.trying.trial import TrialAsker, try_model
+from rosa_server.trying.trial import try_model
 from tests.unit.server.trying.test_try import BODY, PERIOD_S, adapter, causes
 from tests.unit.server.trying.toy import GraspingPolicy, ToyPolicy, grasped, world
 

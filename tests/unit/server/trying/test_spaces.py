@@ -9,10 +9,11 @@ import pytest
 
 from rosa_contract.config.robot import load_robot
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
+from rosa_server.trying.asker import TrialAsker
 from rosa_server.trying.judges import judge
 from rosa_server.trying.spaces import OtherSpaces
 from rosa_server.trying.steps import TrialStep
-from rosa_server.trying.trial import TrialAsker, TriedRobot, try_model
+from rosa_server.trying.trial import TriedRobot, try_model
 from tests.system.server_harness import ROOT
 from tests.unit.server.trying.toy import HORIZON, OPEN_M, STEP_S, ToyPolicy, world
 

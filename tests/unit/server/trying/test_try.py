@@ -15,9 +15,10 @@ import yaml
 
 from rosa_server.cli import main
 from rosa_server.models.backend import Backend, ModelOutput
+from rosa_server.trying.asker import TrialAsker
 from rosa_server.trying.judges import judge
 from rosa_server.trying.steps import Answered, ModelTrial, TrialStep
-from rosa_server.trying.trial import TrialAsker, TriedRobot, try_model
+from rosa_server.trying.trial import TriedRobot, try_model
 from tests.system.server_harness import ROOT
 from tests.unit.server.trying.toy import (
     OPEN_M,

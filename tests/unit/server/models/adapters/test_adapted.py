@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from rosa_contract.config.robot import load_robot
 from rosa_contract.config.strict import Reader
 from rosa_contract.errors import ConfigError
 from rosa_contract.kinematics.arm import UnreachableError
+from rosa_contract.kinematics.chain import Chain
 from rosa_contract.rotations import matrix
 from rosa_contract.wire.messages import Output
 from rosa_contract.wire.overlap import Overlap
@@ -106,7 +108,9 @@ def test_libero_moves_the_tool_by_what_it_answers() -> None:
     actions = asked(model, preset="openpi_libero", robot=PANDA)
     position, rotation = forward(HOME)
     state = model.given[0].state["observation/state"]
-    assert state[:3] == pytest.approx(position, abs=1e-6)
+    assert state[:3] == pytest.approx(position + np.array([-0.66, 0, 0.912]), abs=1e-6), (
+        "in the simulator's world"
+    )
     assert state[6:] == pytest.approx([0.03, -0.03])
     for row in range(5):
         place, turned = forward(actions[row, :7])
@@ -181,6 +185,83 @@ def test_gr00t_answers_an_array_for_each_value() -> None:
     assert actions[:, :7] == pytest.approx(np.tile(HOME, (16, 1)), abs=1e-3)
     assert actions[:, 7] == pytest.approx(0.08)
     assert model.given[0].state["state.x"].shape == (1,)
+
+
+def test_gr00t_droid_is_told_where_the_flange_is_turned_as_its_data_was() -> None:
+    """Against the arithmetic of GR00T's own client: the flange's rotation times its matrix, of which two rows."""
+    flange = Chain(load_robot(PANDA).chain).flange(HOME)  # type: ignore[arg-type]
+    turned = flange[:3, :3] @ np.array([[0, 0, -1], [-1, 0, 0], [0, 1, 0]])
+    rows = np.linspace(HOME, HOME + 0.05, 40)
+    answer = {"action.joint_position": rows, "action.gripper_position": np.full((40, 1), 0.9)}
+    model = Told(answer={**answer, "action.eef_9d": np.zeros((40, 9))})
+    actions = asked(model, preset="gr00t_droid", robot=PANDA)
+    given = model.given[0].state
+    assert given["state.eef_9d"] == pytest.approx([*flange[:3, 3], *turned[0], *turned[1]], abs=1e-6)
+    assert given["state.joint_position"] == pytest.approx(HOME)
+    assert given["state.gripper_position"] == pytest.approx([0.25])
+    assert actions.shape == (15, 8)
+    assert actions[:, :7] == pytest.approx(rows[:15], abs=1e-6)
+    assert (actions[:, 7] == 0).all(), "0.9 of closed is closed"
+
+
+TURN = st.tuples(*[st.floats(-180, 180)] * 3)
+SHIFT = st.tuples(*[st.floats(-0.5, 0.5)] * 3)
+
+
+@settings(max_examples=25, deadline=None)
+@given(turn=TURN, shift=SHIFT, base_turn=TURN, base_shift=SHIFT, on=st.sampled_from(["tool", "flange"]))
+def test_a_pose_that_was_given_to_the_model_leaves_the_arm_where_it_is(
+    turn: Any, shift: Any, base_turn: Any, base_shift: Any, on: str
+) -> None:
+    """Whatever its tool and its base are: what it is told and what it answers are of the same frames."""
+    frames = {
+        "tool_frame": {"on": on, "position_m": list(shift), "rpy_deg": list(turn)},
+        "base_frame": {"position_m": list(base_shift), "rpy_deg": list(base_turn)},
+    }
+    state = {"pose": [{"of": "tool_position"}, {"of": "tool_rotation", "rotation": "quaternion_xyzw"}]}
+    names = ["x", "y", "z", "qx", "qy", "qz", "qw"]
+    parts = [
+        {"to": "tool_position", "take": names[:3]},
+        {"to": "tool_rotation", "take": names[3:], "rotation": "quaternion_xyzw"},
+    ]
+    model = Told(answer={"a": np.zeros((1, 7))})
+    given = {"robot": PANDA, "state": state, "unused": ["gripper_width"], **frames}
+    one = adapted(model, actions={"columns": {"a": names}, "parts": parts}, **given)
+    model.answer = {"a": np.array([[0.5, 0, 0.5, 1, 0, 0, 0]])}
+    with suppress(UnreachableError):
+        one.infer([seen()])
+    model.answer = {"a": model.given[-1].state["pose"][None]}
+    [output] = one.infer([seen()])
+    assert output.arrays["actions"][0, :7] == pytest.approx(HOME, abs=2e-3)
+
+
+def test_steps_are_along_the_axes_of_the_models_base_and_of_its_tool() -> None:
+    from rosa_server.models.panda.kinematics import forward
+
+    names = ["x", "y", "z"]
+    step = Told(answer={"a": [[0.02, 0, 0]]})
+    position, rotation = forward(HOME)
+    for frame, frames, along in (
+        ("base", {"base_frame": {"rpy_deg": [0, 0, 90]}}, np.array([0, -1, 0])),
+        ("tool", {"tool_frame": {"rpy_deg": [0, 0, 90]}}, rotation @ [0, 1, 0]),
+    ):
+        parts = [{"to": "tool_position", "take": names, "mode": "step_delta", "frame": frame}]
+        actions = {"columns": {"a": names}, "parts": parts}
+        got = asked(step, robot=PANDA, actions=actions, unused=["gripper_width"], **frames)
+        assert forward(got[0, :7])[0] == pytest.approx(position + 0.02 * along, abs=1e-3), frame
+
+
+def test_so101_may_speak_of_shares_of_its_ranges() -> None:
+    """As LeRobot does without `use_degrees`, and never beyond the ends."""
+    robot = load_robot("configs/robots/so101.yaml")
+    low, high = (np.array(one) for one in (robot.limits.position_min_rad, robot.limits.position_max_rad))
+    model = Told(answer={"action": [[-100, 100, 0, 50, 300, 50]]})
+    five = seen(joint_position=(low + (high - low) * [0, 1, 0.5, 0.75, 0.1]).astype(np.float32))
+    five = replace(five, state={**five.state, "gripper_width": np.array([0.075], np.float32)})
+    actions = asked(model, five, preset="lerobot_so101_range", robot="configs/robots/so101.yaml")
+    assert model.given[0].state["observation.state"] == pytest.approx([-100, 100, 0, 50, -80, 75], abs=1e-3)
+    wanted = [low[0], high[1], (low + high)[2] / 2, (low + 3 * high)[3] / 4, high[4], 0.05]
+    assert actions[0] == pytest.approx(wanted, abs=1e-5)
 
 
 def test_so101_speaks_degrees_and_percent() -> None:

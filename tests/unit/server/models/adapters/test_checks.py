@@ -17,6 +17,7 @@ from rosa_server.models.adapters.checks import adapter_problems, model_problems,
 from rosa_server.models.adapters.resolving import from_data, preset_names, resolve
 from rosa_server.models.backend import InputSpec
 
+SO101 = "configs/robots/so101.yaml"
 PANDA = "configs/robots/panda.yaml"
 DROID_MODEL = InputSpec(
     {"observation/exterior_image_1_left": (224, 224), "observation/wrist_image_left": (224, 224)},
@@ -32,6 +33,37 @@ def adapter(**given: Any) -> Adapter:
     return made
 
 
+TOOL = [{"to": "tool_position", "take": ["x", "y", "z"], "mode": "step_delta"}]
+
+
+@pytest.mark.parametrize(
+    ("frames", "mode", "resolved_by", "wrong"),
+    [
+        ({"tool_frame": {"on": "flange"}}, "step_delta", "robot", {"tool_frame"}),
+        ({"base_frame": {"rpy_deg": [0, 0, 90]}}, "step_delta", "robot", {"base_frame"}),
+        ({"base_frame": {"position_m": [0, 0, 0.9]}}, "step_delta", "robot", set()),
+        ({"tool_frame": {"on": "flange"}, "base_frame": {}}, "absolute", "server", set()),
+    ],
+)
+def test_a_robot_that_resolves_steps_by_itself_knows_no_frame_of_the_model(
+    frames: dict[str, Any], mode: str, resolved_by: str, wrong: set[str]
+) -> None:
+    """Steps along the axes of a base that only stands elsewhere are the same."""
+    parts = [{**TOOL[0], "mode": mode}]
+    actions = {"columns": {"a": ["x", "y", "z"]}, "parts": parts, "resolved_by": resolved_by}
+    assert set(problems(robot=PANDA, actions=actions, **frames)) == wrong
+
+
+def test_a_share_of_a_range_needs_the_range_and_has_no_other_zero() -> None:
+    part = {"of": "joint_position", "unit": "range_m100_100"}
+    assert set(problems(state={"s": [part]})) == {"state.s[0].unit"}
+    assert problems(robot=SO101, state={"s": [part]}) == {}
+    zeros = {**part, "zeros": [0, 0, 0, 0, 0], "take": [0, 1, 2, 3, 4]}
+    assert set(problems(robot=SO101, state={"s": [zeros]})) == {"state.s[0].zeros"}
+    width = {"of": "gripper_width", "unit": "range_m100_100"}
+    assert set(problems(robot=SO101, state={"s": [width]})) == {"state.s[0].unit"}
+
+
 def problems(**given: Any) -> dict[str, str]:
     return {one.path: one.words for one in adapter_problems(resolve(adapter(**given)))}
 
@@ -42,7 +74,7 @@ def droid(**changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", preset_names())
 def test_a_preset_is_sound_and_reaches_a_worker_unchanged(name: str) -> None:
-    robot = "" if name == "lerobot_so101" else PANDA
+    robot = {"lerobot_so101": "", "lerobot_so101_range": SO101}.get(name, PANDA)
     resolved = resolve(Adapter(preset=name, robot=robot))
     assert adapter_problems(resolved) == []
     assert from_data(json.loads(json.dumps(resolved.to_data()))) == resolved
@@ -50,7 +82,8 @@ def test_a_preset_is_sound_and_reaches_a_worker_unchanged(name: str) -> None:
 
 
 def test_the_presets_that_were_promised_are_there() -> None:
-    promised = {"openpi_droid", "openpi_libero", "gr00t_libero_panda", "lerobot_so101", "openvla_bridge"}
+    promised = {"openpi_droid", "openpi_libero", "gr00t_libero_panda", "gr00t_droid", "openvla_bridge"}
+    promised |= {"lerobot_so101", "lerobot_so101_range"}
     assert promised <= set(preset_names())
 
 

@@ -197,9 +197,10 @@ def test_a_server_that_is_away_is_waited_for_and_then_named(tmp_path: Any) -> No
     backend.close()
 
 
-def test_the_presets_names_are_the_servers(start: Callable[..., StandIn]) -> None:
-    """What `gr00t_libero_panda` gives and takes has the names that this backend nests and flattens."""
-    spec: Adapter = preset("gr00t_libero_panda")
+@pytest.mark.parametrize("name", ["gr00t_libero_panda", "gr00t_droid"])
+def test_the_presets_names_are_the_servers(name: str) -> None:
+    """What a preset gives and takes has the names that this backend nests and flattens."""
+    spec: Adapter = preset(name)
     assert all(name.startswith("video.") for name in spec.cameras)
     assert all(name.startswith("state.") for name in spec.state)
     assert spec.actions is not None and all(name.startswith("action.") for name in spec.actions.columns)
