@@ -94,8 +94,8 @@ def _checked(path: str, arguments: argparse.Namespace) -> Factory | RobotSpec:
 def _check_gripper(adapter: Adapter, robot: RobotSpec) -> None:
     """Raise `AdapterError` where the two mean grippers of different widths."""
     from rosa_server.models.adapters.adapted import AdapterError
-    from rosa_server.models.adapters.checks import robot_file_problems
     from rosa_server.models.adapters.resolving import resolve
+    from rosa_server.models.adapters.unmapped import robot_file_problems
 
     widths = [(gripper.min_m, gripper.max_m) for gripper in robot.grippers.values()]
     if words := robot_file_problems(resolve(adapter), widths):

@@ -22,7 +22,7 @@ from rosa_contract.config.tasks import MONITOR, SAFETY, SYSTEM1, SYSTEM2
 from rosa_contract.errors import CausedError, ConfigError, ContractError
 from rosa_contract.wording import nearest
 from rosa_server.commands.chosen import add_choice, chosen
-from rosa_server.models.adapters.checks import robot_file_problems
+from rosa_server.models.adapters.unmapped import robot_file_problems
 from rosa_server.models.backend import Backend, InputSpec
 from rosa_server.models.registry import check_loaded
 from rosa_server.serving.core.sessions.fit import unfit

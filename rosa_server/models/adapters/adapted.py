@@ -44,14 +44,13 @@ from rosa_server.models.adapters.checks import (
     adapter_problems,
     grippers_of,
     joints_of,
-    model_problems,
-    robot_needs,
     space_of,
 )
 from rosa_server.models.adapters.frames import between
 from rosa_server.models.adapters.normalising import Scale, load_scales
 from rosa_server.models.adapters.pictures import History, prepared
 from rosa_server.models.adapters.resolving import Resolved
+from rosa_server.models.adapters.unmapped import model_problems, robot_needs
 from rosa_server.models.backend import (
     Backend,
     Capabilities,

@@ -44,7 +44,7 @@ STEP_S, TRACKING_RAD = 0.05, 0.02
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     which=st.sampled_from(ALL_SPACES),
     turns=st.lists(

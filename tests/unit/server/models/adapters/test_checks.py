@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from rosa_contract.config.adapter import Adapter
 from rosa_contract.config.strict import Reader
 from rosa_contract.errors import ConfigError
-from rosa_server.models.adapters.checks import adapter_problems, model_problems, robot_needs
+from rosa_server.models.adapters.checks import adapter_problems
 from rosa_server.models.adapters.resolving import from_data, preset_names, resolve
+from rosa_server.models.adapters.unmapped import model_problems, robot_needs
 from rosa_server.models.backend import InputSpec
 
 SO101 = "configs/robots/so101.yaml"

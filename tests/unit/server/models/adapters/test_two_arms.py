@@ -15,8 +15,8 @@ from rosa_contract.config.robot import load_robot
 from rosa_contract.errors import ConfigError
 from rosa_contract.kinematics.chain import Chain
 from rosa_contract.wire.messages import Output
-from rosa_server.models.adapters.checks import robot_file_problems
 from rosa_server.models.adapters.resolving import from_data
+from rosa_server.models.adapters.unmapped import robot_file_problems
 from rosa_server.models.backend import ModelInput
 from tests.unit.server.models.adapters.test_adapted import Told, adapted
 
