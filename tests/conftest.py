@@ -30,8 +30,8 @@ collect_ignore = [
 # No example is to be found within a time: how fast the machine is, no test says.
 settings.register_profile("rosa", parent=settings(), deadline=None)
 settings.load_profile("rosa")
-# Before numpy and torch are loaded, here and in what tests start: of threads that share a core with other tests, one waits
-# for the other and computes nothing.
+# Before numpy and torch are loaded, here and in what tests start: where tests share the cores, threads of one model
+# wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 PRESENT: pytest.StashKey[Presence] = pytest.StashKey()
 LOW_PRIORITY = 5  # a third of what the others get

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
 
 LEARNED = "ongoing done failed safe unsafe is the task the robot pick the cup and put it in the bin one word"
 QWEN_TEMPLATE = (
@@ -32,6 +31,8 @@ TEXT = {
 
 
 def _tokenizer(special: list[str], template: str, **names: str) -> Any:
+    from transformers import PreTrainedTokenizerFast  # here, as every process collects this file
+
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ortools.sat.python import cp_model
 
 from rosa_server.scheduler.placement.packing import Packer, ServerKind
 from rosa_server.scheduler.problem import Problem
@@ -124,6 +123,8 @@ def test_ours_is_never_clearly_worse_than_the_papers(problem: Problem) -> None:
 @settings(max_examples=15)
 @given(st.integers(1, 60), st.floats(0.3, 3.5))
 def test_isolated_packing_in_closed_form_is_the_ilps_optimum(robots: int, rate: float) -> None:
+    from ortools.sat.python import cp_model  # here: it loads pandas, and every process collects this file
+
     problem = pool(40, task("act", robots, "1"))
     catalog = Catalog(problem, LIBRARY, PAPER)
     demand = Load("act", "system1", robots, rate, 200.0)
