@@ -51,7 +51,7 @@ Message = list[bytes]  # topic, payloads
 class Answers:
     """The calls of one component of one robot, as this gateway has answered them."""
 
-    slo_ms: float
+    deadline_ms: float = 0.0  # of the last one, as the robot has set it
     answered: int = 0
     in_time: int = 0
     last_ms: float = 0.0  # what was left of the deadline when the last answer left
@@ -111,8 +111,9 @@ class Hub:
             of = self._of[call.robot_id] = {}
         one = of.get(call.component)
         if one is None:
-            one = of[call.component] = Answers(call.slo_s * 1000)
+            one = of[call.component] = Answers()
         left_ms = (call.due_s - answer.ended_s) * 1000
+        one.deadline_ms = (call.deadline_s - call.arrived_s) * 1000
         one.answered += 1
         one.last_ms = left_ms
         one.worst_ms = min(one.worst_ms, left_ms)
@@ -169,8 +170,8 @@ class Hub:
         """(robot, component, share of the deadline that was left when its last answer left)."""
         for robot, of in self._of.items():
             for component, one in of.items():
-                if one.slo_ms > 0:
-                    yield robot, component, one.last_ms / one.slo_ms
+                if one.deadline_ms > 0:
+                    yield robot, component, one.last_ms / one.deadline_ms
 
     def watch(self, watched: bool) -> None:
         """Somebody watches from now on, or nobody does any more."""
@@ -288,7 +289,7 @@ class Hub:
             told = [
                 [
                     name,
-                    a.slo_ms,
+                    a.deadline_ms,
                     a.answered,
                     a.in_time,
                     a.last_ms,

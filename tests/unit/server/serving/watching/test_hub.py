@@ -135,10 +135,25 @@ def test_margins_are_those_of_the_worst_call_since_the_last_time() -> None:
     watched.run(1.1)
     told = [r for m in of(watched.heard, ROBOTS) for r in body(m)["robots"] if r[5]]
     [[name, slo_ms, answered, in_time, last_ms, worst_ms]] = told[0][5]
-    assert (name, slo_ms, answered, in_time) == ("system1", 300, 2, 2)
+    assert (name, round(slo_ms), answered, in_time) == ("system1", 300, 2, 2)
     assert worst_ms == pytest.approx(100, abs=15) and last_ms == pytest.approx(250, abs=15)
     [(robot, component, ratio)] = watched.hub.margins()
     assert (robot, component) == ("r1", "system1") and ratio == pytest.approx(250 / 300, abs=0.06)
+
+
+def test_a_client_that_sets_deadlines_of_its_own_is_measured_by_them() -> None:
+    watched = Watched()
+    watched.stage.open("r1")
+    watched.stage.send("r1", 0, budget_ms=10_000.0)
+    watched.stage.wait(1.0)
+    watched.run_batch()
+    watched.run(1.1)
+    *_, (_, deadline_ms, _, in_time, last_ms, _) = [
+        one for m in of(watched.heard, ROBOTS) for r in body(m)["robots"] for one in r[5]
+    ]
+    assert (deadline_ms, in_time) == (pytest.approx(10_000), 1) and 8000 < last_ms < 9000
+    [(_, _, ratio)] = watched.hub.margins()
+    assert ratio == pytest.approx(last_ms / 10_000), "and not of the 300 ms that the factory file says"
 
 
 def test_a_late_answer_is_no_qualified_action() -> None:
