@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rosa_sim.fuzz.hours import CoverageResult, record
@@ -49,11 +50,14 @@ def search(parser: str, seconds: int) -> CoverageResult:
         *(f"-max_len={MAX_INPUT_BYTES}", f"-artifact_prefix={prefix}", "-print_final_stats=1"),
     ]
     before_s = _children_s()
-    told = subprocess.run(
-        command, capture_output=True, text=True, errors="replace", timeout=seconds + PATIENCE_S, cwd=ROOT
-    ).stderr
-    cpu_s = _children_s() - before_s - sum(float(one) for one in re.findall(rf"{STARTED} ([\d.]+) s", told))
-    runs = re.findall(r"stat::number_of_executed_units:\s*(\d+)", told)
+    log = WORK / f"{parser}.log"
+    with log.open("wb") as file, suppress(subprocess.TimeoutExpired):
+        # Where nothing is left of the machine's time, what was searched by then counts.
+        subprocess.run(command, stdout=file, stderr=file, timeout=seconds + PATIENCE_S, cwd=ROOT)
+    told = log.read_text(errors="replace")
+    started_s = sum(float(one) for one in re.findall(rf"{STARTED} ([\d.]+) s", told))
+    cpu_s = max(0.0, _children_s() - before_s - started_s)
+    runs = re.findall(r"(?:stat::number_of_executed_units:\s*|^#)(\d+)", told, re.MULTILINE)
     features = re.findall(r"\bft: (\d+)", told)
     new = [
         path
