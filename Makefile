@@ -39,7 +39,7 @@ SECONDS ?= 30
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup setup-demo demo test test-unit check gpu test-franka test-judges test-view test-lerobot test-env test-jax test-vllm test-pythons test-ray cluster prove format train train-act evaluate bench results faults fuzz hostile chaos soak colcon docs site wheels sbom clean clean-all
+.PHONY: help setup setup-demo demo test test-unit check gpu test-franka test-judges test-view test-lerobot test-env test-jax test-vllm test-pythons test-ray cluster prove format train train-act evaluate bench results faults fuzz hostile chaos soak colcon docs site wheels compiled sbom clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -187,6 +187,9 @@ site: setup  ## the documentation as a site, .cache/site/index.html; a dead link
 
 wheels:  ## the wheels rosa-client, rosa-serving and rosa-sim, in .cache/wheels
 	@"$(PYTHON)" scripts/release/wheels.py $(ARGS)
+
+compiled: setup  ## the wheel rosa-compiled, in .cache/wheels: gateway, workers and codec as machine code, for this Python and kind of machine (minutes; needs a C compiler)
+	@PYTHONPATH=scripts $(VENV)/bin/python scripts/release/compiled_wheel.py $(ARGS)
 
 sbom: setup  ## a software bill of materials (CycloneDX), .cache/sbom.cdx.json
 	@$(WITH)python scripts/sbom.py $(ARGS)

@@ -27,8 +27,44 @@ CACHE = ROOT / ".cache" / "compiled"
 PACKAGES = ("rosa_contract", "rosa_client", "rosa_server", "rosa_sim")
 # Beside the packages, for what they find by their own place.
 LINKED = ("configs", "hardware", ".cache")
-# What a simulated fleet runs, as one group: calls between groups cost a third of what is gained.
+# What a request passes in gateway, worker and client. The wheel `rosa-compiled` has these (`release/compiled_wheel.py`).
+SERVING = (
+    "rosa_contract/wire/codec.py",
+    "rosa_contract/wire/containers.py",
+    "rosa_contract/wire/framed.py",
+    "rosa_contract/wire/packing.py",
+    "rosa_contract/wire/pictures/*.py",
+    "rosa_contract/wire/rules.py",
+    "rosa_contract/wire/schema.py",
+    "rosa_server/timing/batches.py",
+    "rosa_server/serving/base/readiness.py",
+    "rosa_server/serving/base/shared_memory.py",
+    "rosa_server/serving/core/dispatch/*.py",
+    "rosa_server/serving/core/failures.py",
+    "rosa_server/serving/core/forwarding/*.py",
+    "rosa_server/serving/core/guard/*.py",
+    "rosa_server/serving/core/queueing/*.py",
+    "rosa_server/serving/core/rates/*.py",
+    "rosa_server/serving/core/sessions/*.py",
+    "rosa_server/serving/core/workers/pool.py",
+    "rosa_server/serving/core/workers/worker_state.py",
+    "rosa_server/serving/edge/doorman.py",
+    "rosa_server/serving/edge/gateway.py",
+    "rosa_server/serving/edge/intake.py",
+    "rosa_server/serving/edge/remote_links.py",
+    "rosa_server/serving/edge/robots_socket.py",
+    "rosa_server/serving/edge/worker_links.py",
+    "rosa_server/serving/inline/*.py",
+    "rosa_server/serving/worker/answers.py",
+    "rosa_server/serving/worker/batch_worker.py",
+    "rosa_server/serving/worker/continuous_worker.py",
+    "rosa_server/serving/worker/counts.py",
+    "rosa_server/serving/worker/gateway_end.py",
+    "rosa_server/serving/worker/rows.py",
+)
+# And what a simulated fleet runs, all as one group: calls between groups cost a third of what is gained.
 CORES = (
+    *SERVING,
     "rosa_contract/fallbacks.py",
     "rosa_client/connection/greeting.py",
     "rosa_client/motion/chunk_check.py",
@@ -50,9 +86,9 @@ PLAIN = (
     "__init__.py",
     "__main__.py",
     "limits.py",
-    "connections.py",
     "invariants.py",
     "night.py",
+    "peering.py",
     "plan.py",
     "run.py",
     "nodes_plan.py",
@@ -69,9 +105,9 @@ setup(name="rosa_compiled", script_args=["build_ext", "--inplace"], ext_modules=
 """
 
 
-def cores() -> list[str]:
+def cores(patterns: Sequence[str] = CORES) -> list[str]:
     """The modules to compile, as paths within the checkout."""
-    found = {path for pattern in CORES for path in ROOT.glob(pattern)}
+    found = {path for pattern in patterns for path in ROOT.glob(pattern)}
     chosen = (path for path in found if path.name not in PLAIN or path.parent.name == "motion")
     return sorted(str(path.relative_to(ROOT)) for path in chosen)
 

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from rosa_contract.errors import CODEC_CAUSES
-from rosa_contract.wire import codec, framed, watching
+from rosa_contract.wire import codec, watching
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.packing import MAX_ARRAY_BYTES, MAX_NDIM
 from rosa_contract.wire.rules import InFrames
@@ -218,7 +218,7 @@ def messages() -> str:
     for part in (
         *(part for part in parts if part not in MESSAGE_NAMES),
         m.Output,
-        framed.ImageHead,
+        m.ImageHead,
         watching.Answer,
     ):
         lines += ["", f"### {part.__name__}", "", _in_one_line(part), *_fields_of(part)]

@@ -15,7 +15,7 @@ from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.wire import codec, containers, rules, schema
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.bounds import MAX_NAME_CHARS
-from rosa_contract.wire.framed import ImageHead
+from rosa_contract.wire.messages import ImageHead
 from rosa_contract.wire.packing import SUM_BYTES, image_sum, pack_arrays, unpack_array
 
 PACKED = tuple[str, list[Annotated[int, msgspec.Meta(ge=0)]], bytes]

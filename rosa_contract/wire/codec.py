@@ -9,7 +9,6 @@ but `CodecError`. What each message consists of is declared in `messages.py`, `s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,14 +16,22 @@ from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.wire import framed
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.bounds import MAX_IMAGES
-from rosa_contract.wire.framed import Parts, check_count, decode_output, encode_output
-from rosa_contract.wire.packing import MAX_HEADER_BYTES, SUM, Frame, buffer, check_sum, pack, short, unpack
+from rosa_contract.wire.framed import (
+    TYPE,
+    VERSION,
+    Parts,
+    check_count,
+    decode_output,
+    encode_output,
+    header_writer,
+    type_name,
+)
+from rosa_contract.wire.packing import MAX_HEADER_BYTES, SUM, Frame, buffer, check_sum, sealed, short, unpack
 from rosa_contract.wire.progress import Progress
-from rosa_contract.wire.schema import map_writer, rules_of, unknown_keys, values_reader
+from rosa_contract.wire.schema import maker, map_writer, rules_of, unknown_keys, values_reader
 
 MAX_ROBOT_HEADER_BYTES = 64 << 10  # of what robots send: names, joint states and a prompt
 MAX_ROBOT_ENTRIES = 1024  # of any list or map in it
-VERSION, TYPE = "v", "type"
 JOINED = 0xC1  # the first byte of several frames in one; no msgpack value begins with it
 _SIZE_BYTES = 4
 
@@ -53,14 +60,14 @@ __all__ = [
 
 def _header_only(kind: type[Any]) -> tuple[Callable[[Any], Parts], Callable[[Header, Sequence[Frame]], Any]]:
     """How a message that is nothing but a header is written and read."""
-    write, read, name = map_writer(kind), values_reader(kind), kind.__name__
+    write, read, made, name = header_writer(kind), values_reader(kind), maker(kind), kind.__name__
 
     def parts(message: Any) -> Parts:
         return write(message), []
 
     def message_from(header: Header, frames: Sequence[Frame]) -> Any:
         check_count(frames, 1, name)
-        return kind(**read(header))
+        return made(read(header))
 
     return parts, message_from
 
@@ -72,12 +79,10 @@ _FRAMED: Mapping[type[Any], tuple[Callable[[Any], Parts], Callable[[Header, Sequ
     m.Executed: (framed.executed_parts, framed.executed_from),
 }
 FROM_ROBOT: tuple[type[Any], ...] = m.FromRobot.__args__
-KINDS: Mapping[str, type[Any]] = {
-    re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower(): kind for kind in m.Message.__args__
-}  # such as "health_query": HealthQuery
+KINDS: Mapping[str, type[Any]] = {type_name(kind): kind for kind in m.Message.__args__}
 _NAMES = {kind: name for name, kind in KINDS.items()}
 _CODECS = {kind: _FRAMED.get(kind) or _header_only(kind) for kind in KINDS.values()}
-_WRITERS = {kind: (_NAMES[kind], write) for kind, (write, _) in _CODECS.items()}
+_WRITERS = {kind: write for kind, (write, _) in _CODECS.items()}
 _READERS = {_NAMES[kind]: read for kind, (_, read) in _CODECS.items()}
 # What robots send, with the keys that each may have.
 _ROBOT_KEYS = {_NAMES[kind]: frozenset({VERSION, TYPE, SUM, *rules_of(kind)}) for kind in FROM_ROBOT}
@@ -86,15 +91,14 @@ packed_progress: Callable[[Progress], dict[str, Any]] = map_writer(Progress, str
 
 def encode(message: m.Message) -> list[Frame]:
     """The frames of `message`. Raises `CodecError` for non-finite numbers and whatever a peer would refuse."""
-    known = _WRITERS.get(type(message))
-    if known is None:
+    write = _WRITERS.get(type(message))
+    if write is None:
         words = (
             f"cannot encode {type(message).__name__}; known: {', '.join(kind.__name__ for kind in _NAMES)}"
         )
         raise CodecError("unexpected_message", words)
-    name, write = known
     header, frames = write(message)
-    return [pack({VERSION: m.SCHEMA_VERSION, TYPE: name, **header}), *frames]
+    return [sealed(header), *frames]
 
 
 def request_header(request_id: int, component: str, budget_ms: float) -> Header:
@@ -104,7 +108,7 @@ def request_header(request_id: int, component: str, budget_ms: float) -> Header:
 
 def response_header(message: m.Response) -> bytes:
     """Frame 0 of a response; frame 1, with status ok, is the worker's output frame, untouched."""
-    return pack({VERSION: m.SCHEMA_VERSION, TYPE: "response", **framed.response_fields(message)})
+    return sealed(framed.response_fields(message))
 
 
 def joined(frames: Sequence[Frame]) -> Frame:
@@ -168,11 +172,12 @@ def decode_robot(header: Header, frames: Sequence[Frame]) -> _Said:
 def _header(frames: Sequence[Frame], max_bytes: int, max_entries: int) -> Header:
     if not frames:
         raise CodecError("wrong_frame_count", "empty message: expected a header frame")
-    header = unpack(frames[0], "header", max_bytes, max_entries)
+    data = buffer(frames[0])
+    header = unpack(data, "header", max_bytes, max_entries)
     # Another version may have no checksum. If there is one, it comes first: the version itself may be damaged.
     summed = SUM in header
     if summed:
-        check_sum(frames[0], header, "header")
+        check_sum(data, header, "header")
     version = header.get(VERSION)
     if version != m.SCHEMA_VERSION or isinstance(version, bool):
         raise VersionError(version, m.SCHEMA_VERSION)

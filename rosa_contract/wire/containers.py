@@ -38,7 +38,7 @@ class Arrays(Rule):
         entries = _entries(where, MAX_ARRAYS)
 
         def write(value: Any) -> dict[str, list[Any]]:
-            if not isinstance(value, Mapping):
+            if type(value) is not dict and not isinstance(value, Mapping):  # the latter is slow to see
                 raise refused(where, "a mapping of names to arrays", value)
             return pack_arrays(entries(dict(value)))
 

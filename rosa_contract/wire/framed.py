@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rosa_contract.errors import CodecError
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.bounds import MAX_BATCH, MAX_IMAGES
 from rosa_contract.wire.containers import Several
-from rosa_contract.wire.images import ENCODINGS, EncodedImage
+from rosa_contract.wire.images import EncodedImage
 from rosa_contract.wire.packing import (
     MAX_ARRAY_BYTES,
     MAX_HEADER_BYTES,
@@ -18,32 +18,34 @@ from rosa_contract.wire.packing import (
     buffer,
     check_sum,
     image_sum,
-    pack,
+    sealed,
     unpack,
 )
-from rosa_contract.wire.rules import SHORT_TEXT, SIDE, Choice, Whole, declared, refused
-from rosa_contract.wire.schema import Object, map_writer, values_reader
+from rosa_contract.wire.rules import Whole, refused
+from rosa_contract.wire.schema import Object, maker, map_writer, values_reader
 
+VERSION, TYPE = "v", "type"
 Parts = tuple[dict[str, Any], list[Frame]]  # of a message: its header, its further frames
 
 
-@dataclass(frozen=True)
-class ImageHead:
-    """What a request's header says of one picture; the picture is the frame in the same place."""
-
-    camera: str = declared(SHORT_TEXT, "which one; each once")
-    encoding: str = declared(Choice(ENCODINGS), "of the frame")
-    height: int = declared(SIDE, "px")
-    width: int = declared(SIDE, "px")
-    checksum: int = declared(Whole(0, 0xFFFFFFFF), "CRC-32 of a compressed picture; 0 of a raw one")
+def type_name(kind: type[Any]) -> str:
+    """What a message is called in its header, such as "health_query" for `HealthQuery`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
-_HEAD = Object(ImageHead).fields_reader("Request: images")
-_WRITE_REQUEST, _READ_REQUEST = map_writer(m.Request), values_reader(m.Request)
-_WRITE_RESPONSE, _READ_RESPONSE = map_writer(m.Response), values_reader(m.Response)
-_WRITE_EXECUTE, _READ_EXECUTE = map_writer(m.Execute), values_reader(m.Execute)
-_WRITE_EXECUTED, _READ_EXECUTED = map_writer(m.Executed), values_reader(m.Executed)
+def header_writer(kind: type[Any]) -> Callable[[Any], dict[str, Any]]:
+    """Writes a message's header, which begins with version and type."""
+    return map_writer(kind, head={VERSION: m.SCHEMA_VERSION, TYPE: type_name(kind)})
+
+
+_HEAD = Object(m.ImageHead).fields_reader("Request: images")
+_WRITE_REQUEST, _READ_REQUEST = header_writer(m.Request), values_reader(m.Request)
+_WRITE_RESPONSE, _READ_RESPONSE = header_writer(m.Response), values_reader(m.Response)
+_WRITE_EXECUTE, _READ_EXECUTE = header_writer(m.Execute), values_reader(m.Execute)
+_WRITE_EXECUTED, _READ_EXECUTED = header_writer(m.Executed), values_reader(m.Executed)
 _WRITE_OUTPUT, _READ_OUTPUT = map_writer(m.Output, strict=True), values_reader(m.Output)
+_REQUEST, _RESPONSE, _EXECUTE, _EXECUTED = map(maker, (m.Request, m.Response, m.Execute, m.Executed))
+_OUTPUT, _IMAGE = maker(m.Output), maker(EncodedImage)
 _COUNTS = Several(Whole(1, MAX_IMAGES + 1), MAX_BATCH, list).reader("Execute: frame_counts")
 
 
@@ -80,20 +82,26 @@ def request_from(header: dict[str, Any], frames: Sequence[Frame]) -> m.Request:
             raise CodecError("bad_field", f"Request: camera {camera!r}: duplicate")
         if image_sum(encoding, frame) != head["checksum"]:
             raise CodecError("checksum_mismatch", f"Request: camera {camera!r}: checksum mismatch")
-        images[camera] = EncodedImage(encoding, head["height"], head["width"], buffer(frame))
-    return m.Request(images=images, **_READ_REQUEST(header))
+        size = {"height": head["height"], "width": head["width"]}
+        images[camera] = _IMAGE({"encoding": encoding, **size, "data": buffer(frame)})
+    values = _READ_REQUEST(header)
+    values["images"] = images
+    request: m.Request = _REQUEST(values)
+    return request
 
 
 def encode_output(output: m.Output) -> bytes:
     """One frame. Raises `CodecError` for whatever `decode_output` refuses, so that no robot ever has to."""
-    return pack(_WRITE_OUTPUT(output))
+    return sealed(_WRITE_OUTPUT(output))
 
 
 def decode_output(frame: Frame) -> m.Output:
     """A model's output from its frame."""
-    body = unpack(frame, "output", MAX_ARRAY_BYTES + MAX_HEADER_BYTES, MAX_HEADER_BYTES)
-    check_sum(frame, body, "output")
-    return m.Output(**_READ_OUTPUT(body))
+    data = buffer(frame)
+    body = unpack(data, "output", MAX_ARRAY_BYTES + MAX_HEADER_BYTES, MAX_HEADER_BYTES)
+    check_sum(data, body, "output")
+    output: m.Output = _OUTPUT(_READ_OUTPUT(body))
+    return output
 
 
 def response_fields(message: m.Response) -> dict[str, Any]:
@@ -114,7 +122,9 @@ def response_from(header: dict[str, Any], frames: Sequence[Frame]) -> m.Response
     if not m.fits(status, cause):
         raise CodecError("bad_field", f"Response: {cause!r} is no cause of status {status!r}")
     check_count(frames, 2 if status == m.OK else 1, f"Response {status}")
-    return m.Response(output=decode_output(frames[1]) if status == m.OK else None, **values)
+    values["output"] = decode_output(frames[1]) if status == m.OK else None
+    response: m.Response = _RESPONSE(values)
+    return response
 
 
 def execute_parts(message: m.Execute) -> Parts:
@@ -135,7 +145,9 @@ def execute_from(header: dict[str, Any], frames: Sequence[Frame]) -> m.Execute:
     for count in counts:
         split.append(frames[start : start + count])
         start += count
-    return m.Execute(frames=split, **values)
+    values["frames"] = split
+    execute: m.Execute = _EXECUTE(values)
+    return execute
 
 
 def executed_parts(message: m.Executed) -> Parts:
@@ -150,4 +162,6 @@ def executed_from(header: dict[str, Any], frames: Sequence[Frame]) -> m.Executed
     if times and len(times) != len(tickets):
         raise CodecError("bad_field", f"Executed: {len(tickets)} tickets but {len(times)} times of decoding")
     check_count(frames, 1 + len(tickets), "Executed")
-    return m.Executed(outputs=list(frames[1:]), **values)
+    values["outputs"] = list(frames[1:])
+    executed: m.Executed = _EXECUTED(values)
+    return executed

@@ -188,6 +188,17 @@ class Permit:
 
 
 @dataclass(frozen=True)
+class ImageHead:
+    """What a request's header says of one picture; the picture is the frame in the same place."""
+
+    camera: str = declared(SHORT_TEXT, "which one; each once")
+    encoding: str = declared(Choice(ENCODINGS), "of the frame")
+    height: int = declared(SIDE, "px")
+    width: int = declared(SIDE, "px")
+    checksum: int = declared(Whole(0, 0xFFFFFFFF), "CRC-32 of a compressed picture; 0 of a raw one")
+
+
+@dataclass(frozen=True)
 class Request:
     """One component call with one observation."""
 

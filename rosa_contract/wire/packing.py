@@ -31,6 +31,9 @@ _WIRE_DTYPES = {np.dtype(name): name for name in DTYPES} | {
 }  # both orders of a machine
 SUM = "#"  # the last entry of every packed map: the CRC-32 of all bytes before the number itself
 SUM_BYTES = 4
+# Packers that nobody uses now: to make one takes as long as to pack a header. A thread that finds none makes its own.
+_PACKERS: list[Any] = []
+MAX_KEPT_BYTES = 64 << 10  # a packer keeps the memory of the largest map that it has packed
 _REPR = reprlib.Repr()
 _REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 3, 60, 60
 
@@ -39,12 +42,24 @@ def pack(value: Mapping[str, Any]) -> bytes:
     """A map as bytes that end with their checksum."""
     content = dict(value)
     content.pop(SUM, None)
+    return sealed(content)
+
+
+def sealed(content: dict[str, Any]) -> bytes:
+    """As `pack`, of a map without checksum that nobody else uses."""
     # A number of this size takes exactly four bytes, and the last entry is packed last.
     content[SUM] = 0xFFFFFFFF
     try:
-        packed: bytes = msgpack.packb(content, use_bin_type=True)[:-SUM_BYTES]
+        packer = _PACKERS.pop()
+    except IndexError:
+        packer = msgpack.Packer(use_bin_type=True)
+    try:
+        packed: bytes = packer.pack(content)
     except (TypeError, ValueError, OverflowError) as error:
         raise CodecError("bad_field", f"cannot encode: {error}") from None
+    if len(packed) <= MAX_KEPT_BYTES:
+        _PACKERS.append(packer)
+    packed = packed[:-SUM_BYTES]
     return packed + zlib.crc32(packed).to_bytes(SUM_BYTES, "big")
 
 
@@ -91,7 +106,8 @@ def image_sum(encoding: str, data: Frame) -> int:
 
 
 def buffer(frame: Frame) -> memoryview:
-    view = memoryview(frame)
+    """The bytes of a frame, which are not copied."""
+    view = frame if type(frame) is memoryview else memoryview(frame)
     return view if view.ndim == 1 and view.itemsize == 1 else view.cast("B")
 
 

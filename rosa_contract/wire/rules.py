@@ -18,6 +18,7 @@ from rosa_contract.wire.bounds import MAX_ID, MAX_LENGTH, MAX_NAME_CHARS, MAX_TE
 from rosa_contract.wire.images import MAX_SIDE_PX, check_size
 from rosa_contract.wire.packing import MAX_HEADER_BYTES, short
 
+_NUMBERS = (float, int)  # `float | int` would be made anew in each check
 Read = Callable[[Any], Any]  # a value from a header -> the value as it is used
 Write = Callable[[Any], Any] | None  # the value as it is used -> as it travels; None: as it is
 
@@ -151,8 +152,10 @@ class Whole(Rule):
         min_value, max_value = self.min_value, self.max_value
 
         def read(value: Any) -> int:
-            if isinstance(value, int) and not isinstance(value, bool) and min_value <= value <= max_value:
-                return value
+            whole = type(value) is int or (isinstance(value, int) and not isinstance(value, bool))
+            if whole and min_value <= value <= max_value:
+                number: int = value
+                return number
             raise refused(where, f"a whole number from {min_value} to {max_value}", value)
 
         return read
@@ -179,8 +182,7 @@ class Number(Rule):
 
         def read(value: Any) -> float:
             if (
-                isinstance(value, float | int)
-                and not isinstance(value, bool)
+                (type(value) is float or (isinstance(value, _NUMBERS) and not isinstance(value, bool)))
                 and min_value <= value <= max_value
                 and not (above and value == min_value)
             ):
@@ -239,7 +241,8 @@ class Side(Rule):
 
         def read(value: Any) -> int:
             side: int = whole(value)
-            check_size(side, side)
+            if not 1 <= side <= MAX_SIDE_PX:
+                check_size(side, side)  # which says why not
             return side
 
         return read

@@ -35,25 +35,44 @@ def field_reader(kind: type[Any], name: str) -> Read:
 def values_reader(kind: type[Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """Reads a map's fields by name; those `InFrames` are left out, and unknown keys are passed over."""
     plan = _plan(kind, lambda rule, where: rule.reader(where))
-    absent = {name: (default, made) for name, _, default, made in plan}
-    readers = [(name, read) for name, read, _, _ in plan]
-
-    def missing(name: str) -> Any:
-        default, made = absent[name]
-        if default is REQUIRED:
-            raise CodecError("bad_field", f"{kind.__name__}: {name}: is missing")
-        return default if made is None else made()
+    required = REQUIRED  # a name of this function's own is found sooner
 
     def read(content: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            name: read_one(content[name]) if name in content else missing(name) for name, read_one in readers
-        }
+        values = {}
+        for name, read_one, default, made in plan:
+            if name in content:
+                values[name] = read_one(content[name])
+            elif default is required:
+                raise CodecError("bad_field", f"{kind.__name__}: {name}: is missing")
+            else:
+                values[name] = default if made is None else made()
+        return values
 
     return read
 
 
-def map_writer(kind: type[Any], strict: bool = False) -> Callable[[Any], dict[str, Any]]:
-    """Writes an object's fields as a map, without those `InFrames`. `strict`: it refuses what a reader would refuse."""
+def maker(kind: type[Any]) -> Callable[[dict[str, Any]], Any]:
+    """Makes an object of the values of all its fields by name, which are its own from then on.
+
+    A frozen dataclass sets its fields one after the other, in several times the time.
+    """
+    if hasattr(kind, "__post_init__") or not kind.__dictoffset__:
+        return lambda values: kind(**values)
+    new, put = object.__new__, object.__setattr__
+
+    def made(values: dict[str, Any]) -> Any:
+        one = new(kind)
+        put(one, "__dict__", values)
+        return one
+
+    return made
+
+
+def map_writer(
+    kind: type[Any], strict: bool = False, head: Mapping[str, Any] | None = None
+) -> Callable[[Any], dict[str, Any]]:
+    """Writes an object's fields as a map, without those `InFrames`. `strict`: it refuses what a reader would refuse.
+    `head`: what each map begins with."""
     plan = _plan(kind, lambda rule, where: rule.strict_writer(where) if strict else rule.writer(where))
     # Most fields that are left out have the default itself, and no call is needed to see that.
     writers = [
@@ -62,9 +81,10 @@ def map_writer(kind: type[Any], strict: bool = False) -> Callable[[Any], dict[st
     ]
     names = [name for name, *_ in plan]
     values_of = attrgetter(*names) if names else None
+    begun = dict(head or {})
 
     def written(message: Any) -> dict[str, Any]:
-        content: dict[str, Any] = {}
+        content = begun.copy()
         if values_of is None:
             return content
         values = values_of(message) if len(names) > 1 else (values_of(message),)
@@ -128,10 +148,10 @@ class Object(Rule):
         return read
 
     def reader(self, where: str) -> Read:
-        kind, problem, fields = self.of, self.problem, self.fields_reader(where)
+        made, problem, fields = maker(self.of), self.problem, self.fields_reader(where)
 
         def read(value: Any) -> Any:
-            found = kind(**fields(value))
+            found = made(fields(value))
             if problem is not None and (words := problem(found)):
                 raise CodecError("bad_field", f"{where}: {words}")
             return found

@@ -90,7 +90,9 @@ class Version(argparse.Action):
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        print(f"rosa {installed_version()}")
+        from rosa_server.serving.base.compiled import compiled
+
+        print(f"rosa {installed_version()}{' (compiled)' if compiled() else ''}")
         parser.exit()
 
 

@@ -25,7 +25,7 @@ from rosa_server.dashboard.hooks import Hooks
 from rosa_server.dashboard.model import FleetModel
 from rosa_server.dashboard.pictures import shown_pictures
 from rosa_server.serving.base import log
-from rosa_server.serving.core.guard.limits import Bucket
+from rosa_server.serving.core.guard.bucket import Bucket
 
 PAGE = Path(__file__).parent / "page"
 TELL_EVERY_S = 0.25

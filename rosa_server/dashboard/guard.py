@@ -12,7 +12,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from rosa_server.dashboard.people import People
-from rosa_server.serving.core.guard.limits import Bucket
+from rosa_server.serving.core.guard.bucket import Bucket
 
 REFUSALS = {
     "wrong_host": (421, "the request was sent to another name than this dashboard's"),

@@ -14,7 +14,7 @@ from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.wire.bounds import MAX_IMAGES, MAX_ROBOTS
 from rosa_contract.wire.framed import check_count
 from rosa_contract.wire.messages import SCHEMA_VERSION
-from rosa_contract.wire.packing import SUM, Frame, check_sum, pack, short, unpack
+from rosa_contract.wire.packing import SUM, Frame, check_sum, sealed, short, unpack
 from rosa_contract.wire.schema import map_writer, rules_of, unknown_keys, values_reader
 from rosa_server.plan.peering import (
     Beat,
@@ -50,7 +50,7 @@ _KEYS = {name: frozenset({VERSION, TYPE, SUM, *rules_of(kind)}) for name, kind i
 def encode_peer(message: PeerHello | ToPeer | ToDesk) -> list[Frame]:
     """The frames of a message. Raises `CodecError` for non-finite numbers."""
     kind = type(message)
-    header = pack({VERSION: SCHEMA_VERSION, TYPE: _NAMES[kind], **_WRITERS[kind](message)})
+    header = sealed({VERSION: SCHEMA_VERSION, TYPE: _NAMES[kind], **_WRITERS[kind](message)})
     if isinstance(message, Forward):
         return [header, *message.frames]
     if isinstance(message, Forwarded) and message.output is not None:

@@ -21,6 +21,7 @@ from rosa_server.plan.admission import AdmissionControl, NoAdmission
 from rosa_server.plan.change import Planner
 from rosa_server.plan.placement import Placement
 from rosa_server.serving.base import log
+from rosa_server.serving.base.compiled import check_compiled, compiled
 from rosa_server.serving.base.descriptors import more_descriptors
 from rosa_server.serving.base.malloc import keep_freed_memory
 from rosa_server.serving.base.worker_keys import WorkerKeys
@@ -174,7 +175,9 @@ class HeadlessServer:
     def _serve(self) -> None:
         announced = False
         replicas = {replica.id: replica.model for replica in self.core.router.placement.replicas.values()}
-        log.event("server_started", robots=self.gateway.robots_endpoint, replicas=replicas)
+        log.event(
+            "server_started", robots=self.gateway.robots_endpoint, replicas=replicas, compiled=compiled()
+        )
         next_s = 0.0
         while not self._stop:
             self.gateway.step()
@@ -270,6 +273,7 @@ def serve(
     `joined`: this is one of several gateways of the schedule.
     """
     log.to_stderr()
+    check_compiled()
     keep_freed_memory()
     stop_early: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -196,6 +196,9 @@ class Run:
     first: int = 0
 
 
+ALONE = Run(1)
+
+
 @dataclass(frozen=True)
 class Wait:
     """Ask again at `until_s`, or when something changes."""
@@ -227,6 +230,8 @@ class Batcher:
 
         `more_may_come` is false when no robot is left that could send another request meanwhile.
         """
+        if len(deadlines_s) == 1 and not more_may_come:
+            return ALONE  # as everything below would say
         if not self.deadline_aware:
             return Run(min(len(deadlines_s), self.max_batch))
         count = self.profile.best_count(self._largest_in_time(now_s, deadlines_s))

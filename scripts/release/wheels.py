@@ -14,7 +14,7 @@ import base64
 import hashlib
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SHARE = "share/rosa_client"  # as `rosa_contract/shipped.py` looks for it
 MADE = (2020, 1, 1, 0, 0, 0)  # of every file
 PYTHON = ">=3.11"
+COMPILED = "rosa-compiled"  # a wheel for one kind of machine, which `compiled_wheel.py` makes
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ drivers_and_poses = rosa_client.robot_check:robot_problems
         requires=("rosa-client", "base", "server"),
         extras={
             "torch": ("torch",),
+            "compiled": (COMPILED,),
             "vlm": ("transformers",),
             "jax": ("jax", "safetensors"),
             "lerobot": ("lerobot>=0.4.4",),
@@ -99,14 +101,13 @@ def version() -> str:
 
 def needed(part: str) -> list[str]:
     """A wheel of the same release, what a list in requirements/ names, or one package."""
-    if part in WHEELS:
+    if part in WHEELS or part == COMPILED:
         return [f"{part}=={version()}"]
     listed = ROOT / "requirements" / f"{part}.txt"
     return listed.read_text().splitlines() if listed.exists() else [part]
 
 
-def metadata(name: str) -> str:
-    wheel = WHEELS[name]
+def metadata(name: str, wheel: Wheel) -> str:
     lines = [
         "Metadata-Version: 2.1",
         f"Name: {name}",
@@ -146,15 +147,24 @@ def contents(name: str) -> dict[str, bytes]:
         for top in sorted(ROOT.glob(pattern)):
             for path in files_of(top):
                 found[f"{base}.data/data/{SHARE}/{path.relative_to(ROOT)}"] = path.read_bytes()
+    top_level = "".join(f"{package}\n" for package in wheel.packages)
+    texts = {"entry_points.txt": wheel.entry_points, "top_level.txt": top_level}
+    return closed(found, base, metadata(name, wheel), "py3-none-any", texts)
+
+
+def closed(
+    files: dict[str, bytes], base: str, about: str, tag: str, texts: Mapping[str, str] | None = None
+) -> dict[str, bytes]:
+    """The files of a wheel and what it says of itself. `tag`: what it runs on."""
     info = f"{base}.dist-info"
-    texts = {
-        "METADATA": metadata(name),
-        "WHEEL": "Wheel-Version: 1.0\nGenerator: rosa\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        "entry_points.txt": wheel.entry_points,
-        "top_level.txt": "".join(f"{package}\n" for package in wheel.packages),
+    plain = str(tag.endswith("-none-any")).lower()
+    told = {
+        "METADATA": about,
+        "WHEEL": f"Wheel-Version: 1.0\nGenerator: rosa\nRoot-Is-Purelib: {plain}\nTag: {tag}\n",
+        **(texts or {}),
         "LICENSE": (ROOT / "LICENSE").read_text(),
     }
-    found |= {f"{info}/{file}": text.encode() for file, text in texts.items()}
+    found = files | {f"{info}/{file}": text.encode() for file, text in told.items()}
     record = "".join(f"{file},sha256={_digest(data)},{len(data)}\n" for file, data in found.items())
     found[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     return found
@@ -162,10 +172,14 @@ def contents(name: str) -> dict[str, bytes]:
 
 def build(name: str, folder: Path) -> Path:
     """Write one wheel into `folder` and return its path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name.replace('-', '_')}-{version()}-py3-none-any.whl"
+    return write(folder / f"{name.replace('-', '_')}-{version()}-py3-none-any.whl", contents(name))
+
+
+def write(path: Path, files: Mapping[str, bytes]) -> Path:
+    """Write an archive of these files and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:
-        for file, data in contents(name).items():
+        for file, data in files.items():
             archive.writestr(zipfile.ZipInfo(file, MADE), data, zipfile.ZIP_DEFLATED)
     return path
 

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from rosa_contract.say import say
-from rosa_server.serving.core.guard.limits import Bucket
+from rosa_server.serving.core.guard.bucket import Bucket
 
 LINES_PER_S = 20.0  # that peers of one kind can cause
 LINES_AT_ONCE = 20.0

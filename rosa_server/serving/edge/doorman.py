@@ -25,8 +25,9 @@ from itertools import islice
 import zmq
 
 from rosa_server.serving.base import log
+from rosa_server.serving.core.guard.bucket import Bucket
 from rosa_server.serving.core.guard.connections import Connections
-from rosa_server.serving.core.guard.limits import UNREAD, Bucket, Limits
+from rosa_server.serving.core.guard.limits import UNREAD, Limits
 from rosa_server.serving.core.guard.peers import Close
 
 LOOK_EVERY_S = 0.02

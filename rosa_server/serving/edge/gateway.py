@@ -19,7 +19,8 @@ from rosa_server.serving.base.malloc import Peaks
 from rosa_server.serving.base.readiness import EVENTS, POLLIN, Readiness
 from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.core.dispatch.core import ServingCore
-from rosa_server.serving.core.guard.limits import Bucket, Limits
+from rosa_server.serving.core.guard.bucket import Bucket
+from rosa_server.serving.core.guard.limits import Limits
 from rosa_server.serving.core.queueing.actions import Cancel, Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.core.workers.absence import Absences
 from rosa_server.serving.core.workers.overdue import overdue
@@ -88,7 +89,7 @@ class Gateway:
         )
         self._post: WatchPost | None = None
         self._peers = peers
-        self._inline = inline
+        self._inlined = inline
         self._notes = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
         self._strangers: deque[Message] = deque()  # what was read of those that are not welcomed
         self._peaks = Peaks()
@@ -185,8 +186,8 @@ class Gateway:
         self._send()  # answers first: a robot waits for each of them
         next_s = self._core.tick(now_s)
         self._send()
-        if self._inline is not None and self._inline.waits:
-            for over in self._inline.look_back():
+        if self._inlined is not None and self._inlined.waits:
+            for over in self._inlined.look_back():
                 self._metrics.noted("inline_ended")
                 if over.spare is not None:
                     self._announced(now_s, over.spare)  # first, so that no stream is without a worker
@@ -219,8 +220,8 @@ class Gateway:
             self._post.close()
         if self._peers is not None:
             self._peers.close()
-        if self._inline is not None:
-            self._inline.close()
+        if self._inlined is not None:
+            self._inlined.close()
         self._zap.close()
 
     def send_drain(self) -> None:
@@ -230,8 +231,8 @@ class Gateway:
 
     def drain_worker(self, worker_id: str) -> None:
         """Tell a worker to finish and exit; with a model that runs here, the one that stands ready beside it."""
-        if self._inline is not None and self._inline.has(worker_id):
-            spare = self._inline.end(worker_id)
+        if self._inlined is not None and self._inlined.has(worker_id):
+            spare = self._inlined.end(worker_id)
             self._core.on_lost(self._clock.now_s(), worker_id, InlineEnds.CAUSES["drained"])
             if spare is None:
                 return
@@ -400,7 +401,7 @@ class Gateway:
             self._executed(now_s, worker_id, message)
         elif isinstance(message, m.WorkerReady) and message.worker_id == worker_id:
             self._ready[worker_id] = message
-            if self._inline is None or not self._inline.keeps(message):
+            if self._inlined is None or not self._inlined.keeps(message):
                 self._announced(now_s, message)
             self._cluster.ready(worker_id, now_s)
             self._workers.open_shared(worker_id)
@@ -451,8 +452,8 @@ class Gateway:
             elif isinstance(action, Kill):
                 log.error("worker_killed", worker=action.worker_id, reason=action.reason)
                 self._cluster.kill(action.worker_id, action.reason)
-                if self._inline is not None:
-                    self._inline.stop(action.worker_id, InlineEnds("killed", action.reason))
+                if self._inlined is not None:
+                    self._inlined.stop(action.worker_id, InlineEnds("killed", action.reason))
             elif isinstance(action, Note):
                 self._metrics.noted(action.event)
                 if self._notes.take(1.0, self._clock.now_s()):
@@ -473,8 +474,8 @@ class Gateway:
         ]
         tickets = [c.ticket for c in calls]
         execute = m.Execute(batch.batch_id, tickets, [c.frames for c in calls], senders)
-        if self._inline is not None and self._inline.has(batch.worker_id):
-            done = self._inline.run(batch.worker_id, execute)
+        if self._inlined is not None and self._inlined.has(batch.worker_id):
+            done = self._inlined.run(batch.worker_id, execute)
             if done is not None:
                 self._executed(self._clock.now_s(), batch.worker_id, done)
             return
@@ -570,8 +571,8 @@ class Gateway:
         for worker_id, why in self._cluster.poll(now_s):
             self._absences.forget(worker_id)
             self._ready.pop(worker_id, None)
-            if self._inline is not None:
-                self._inline.lost(worker_id)
+            if self._inlined is not None:
+                self._inlined.lost(worker_id)
             self._ended.append((worker_id, why))
             self._metrics.worker_lost(worker_id)
             log.warning("worker_lost", worker=worker_id, reason=why)

@@ -20,7 +20,7 @@ from rosa_contract.wire import messages as m
 from rosa_server.models.backend import Backend, ModelInput
 from rosa_server.serving.base import log
 from rosa_server.serving.base.worker_spec import WorkerSpec
-from rosa_server.serving.core.guard.limits import Bucket
+from rosa_server.serving.core.guard.bucket import Bucket
 from rosa_server.serving.worker.answers import Refusal, short
 from rosa_server.serving.worker.batch_worker import Batches
 

@@ -15,7 +15,7 @@ from rosa_contract.wire.status import Audit
 from rosa_contract.wire.watching import Answer, Asked, Look, Order, encode_answer
 from rosa_server.serving.base import log
 from rosa_server.serving.core.dispatch.core import ServingCore
-from rosa_server.serving.core.guard.limits import Bucket
+from rosa_server.serving.core.guard.bucket import Bucket
 from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.watching.hub import DECIDED, GOING, ORDERED, Hub
 from rosa_server.serving.watching.pictures import Pictures

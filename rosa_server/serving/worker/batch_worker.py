@@ -107,17 +107,10 @@ class Batches:
 
         # Batches that run beside each other have their pictures in arrays of their own.
         places = self._rows.next() if self.at_once == 1 else lambda number: nowhere
-
-        def decode(
-            number: int, frames: Sequence[Any], sender: m.Sender | None, cancellation: Cancellation
-        ) -> tuple[ModelInput | Refusal, float]:
-            if cancellation.cancelled:
-                return CANCELLED, 0.0
-            return self._decode(frames, sender, cancellation, now_s, places(number))
-
-        shared = len(batch.frames) > 1 and self._decode_ms >= MIN_SHARED_MS
-        asked = (range(len(batch.frames)), batch.frames, senders, cancellations)
-        both = list((self._decoders.map if shared else map)(decode, *asked))
+        count = len(batch.frames)
+        asked = (batch.frames, senders, cancellations, [now_s] * count, [places(n) for n in range(count)])
+        shared = count > 1 and self._decode_ms >= MIN_SHARED_MS
+        both = list((self._decoders.map if shared else map)(self._decode, *asked))
         decode_ms = [ms for _, ms in both]
         self._decode_ms = sum(decode_ms) / max(1, len(decode_ms))
         return Decoded(batch, [known for known, _ in both], decode_ms)
@@ -148,6 +141,8 @@ class Batches:
         CPU time in ms that its pictures took. Raw ones that nobody resizes take none, and reading the clock would take
         longer.
         """
+        if cancellation.cancelled:
+            return CANCELLED, 0.0
         began_s: float | None = None
         known: ModelInput | Refusal
         try:
@@ -225,13 +220,14 @@ class Batches:
 
     def _judge(self, decoded: Sequence[ModelInput | tuple[str, str]], outcomes: Sequence[Outcome]) -> None:
         """Notice a model that fails at everything: after a fault of its GPU it would do so for ever."""
-        faults = [
-            one for one, out in _ran(decoded, outcomes, tuple) if out[0] in ("model_error", "bad_output")
-        ]
         with self._judging:
-            if any(isinstance(out, bytes) for out in outcomes):
-                self._failures.answered()
-            elif faults and self._failures.failed(one.robot for one in faults):
+            for out in outcomes:
+                if isinstance(out, bytes):
+                    self._failures.answered()
+                    return
+            ran = _ran(decoded, outcomes, tuple)
+            faults = [one.robot for one, out in ran if out[0] in ("model_error", "bad_output")]
+            if faults and self._failures.failed(faults):
                 self._test()
 
     def _test(self) -> None:

@@ -21,6 +21,7 @@ from rosa_server.models import registry
 from rosa_server.models.adapters import behind
 from rosa_server.models.backend import capabilities_of
 from rosa_server.serving.base import log
+from rosa_server.serving.base.compiled import check_compiled
 from rosa_server.serving.base.malloc import keep_freed_memory
 from rosa_server.serving.base.watched_link import ENDS_MS, WatchedLink
 from rosa_server.serving.base.worker_spec import (
@@ -64,6 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     arguments = parser.parse_args(argv)
     try:
+        check_compiled()
         spec = spec_from(arguments.spec, os.environ)
     except ReleaseError as error:
         print(error, file=sys.stderr, flush=True)

@@ -187,12 +187,12 @@ class ServingCore:
         if observation is not None:
             call.observation = f"{session.number}:{observation}"
         call.pace, pace = self._paces(session)
-        rates_hz, catch_up = self.router.rates_of(session.task), self.router.placement.catch_up
-        permit = self._dispatcher.permit_of(now_s, call, self.router.placement.adaptive)
+        placement, rates_hz = self.router.placement, self.router.rates_of(session.task)
+        permit = self._dispatcher.permit_of(now_s, call, placement.adaptive)
         if permit is not None:
             session.meter.permitted(now_s, component, rates_hz, pace)
         else:
-            call.over_rate = session.meter.over(now_s, component, rates_hz, pace, catch_up)
+            call.over_rate = session.meter.over(now_s, component, rates_hz, pace, placement.catch_up)
         call.over_rate |= self._decoding.over(now_s, session.robot_id)
         wrong = misfit(header, frames, self.router.needs_of(model))
         if wrong is not None:

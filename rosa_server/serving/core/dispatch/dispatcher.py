@@ -201,7 +201,7 @@ class Dispatcher:
         """A worker of a queue may have room now; on a GPU of several models it may be another one's turn."""
         turns = self._turns.get(queue)
         for lane in turns.lanes if turns is not None else (self.lanes[queue],):
-            lane.wake(now_s)
+            lane.freed(now_s)
 
     def executed(self, now_s: float, worker_id: str, done: m.Executed) -> bool:
         """A batch came back: answer each of its calls that is still open. False when this worker was not given it."""

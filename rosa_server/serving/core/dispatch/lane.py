@@ -220,6 +220,11 @@ class Lane:
         """Something has changed: it is due now."""
         self._look_at(now_s)
 
+    def freed(self, now_s: float) -> None:
+        """A worker may have room: it is due now, if anybody waits for that."""
+        if self.queue or self.rates.line.asked:
+            self._look_at(now_s)
+
     def _look_at(self, due_s: float) -> None:
         if due_s != self._due_s:
             self._due_s = due_s
@@ -301,6 +306,9 @@ class Lane:
         model on its GPU: then it is due again when that has run, or a call expires."""
         given, again_s = self._give(now_s) if may_run else ([], math.inf)
         due_s = min(again_s, self.queue.next_expiry_s) if self.queue else math.inf
+        if not self.rates.line.asked:
+            self._look_at(due_s)
+            return given, []
         permits, look_s = self.rates.grant(now_s, self.queue.waiting(), self._pool.edge(self.name))
         self._look_at(min(due_s, look_s))
         return given, permits

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rosa_server.serving.core.guard.limits import CAUSES, OFFENCES, Bucket, Limits
+from rosa_server.serving.core.guard.bucket import Bucket
+from rosa_server.serving.core.guard.limits import CAUSES, OFFENCES, Limits
 from rosa_server.serving.core.guard.peers import Address, Close, Connection
 
 TICK_S = 0.5  # how often times are compared

@@ -111,21 +111,3 @@ def limits_for(descriptors: int, reserved: int = 256) -> Limits:
         strangers=connections // 2,
         strangers_per_address=connections // 4,
     )
-
-
-class Bucket:
-    """Fills with `rate` per second up to `burst`; overdrawn when more was taken."""
-
-    def __init__(self, rate: float, burst: float) -> None:
-        self._rate, self._burst = rate, burst
-        self._level, self._at_s = burst, 0.0
-
-    def take(self, amount: float, now_s: float) -> bool:
-        """Take it whatever is left. False when that is more than there was."""
-        filled = self._level + max(0.0, now_s - self._at_s) * self._rate
-        self._level = min(self._burst, filled) - amount
-        self._at_s = now_s
-        return self._level >= 0.0
-
-    def give_back(self, amount: float) -> None:
-        self._level = min(self._burst, self._level + amount)

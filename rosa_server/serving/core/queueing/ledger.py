@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -35,15 +35,15 @@ class Call:
     observation: str = (
         ""  # what it is about, named so that no other session can name it; empty: nothing is said
     )
+    key: tuple[str, str] = field(init=False)  # robot and component
 
     @property
     def due_s(self) -> float:
         """When its answer has to leave: its robot counts its deadline from sending, and until the answer is there."""
         return self.deadline_s - self.network_s
 
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.robot_id, self.component
+    def __post_init__(self) -> None:
+        self.key = self.robot_id, self.component
 
 
 class Ledger:

@@ -335,7 +335,10 @@ class Ranking:
                 task.kind, task.missed_rounds = f"{task_name}: {progress.kind}", progress.round
                 self.turnover.begins(now_s, call.connection)
         acts_until_s = None if progress is None else now_s + progress.acts_ms / 1000
-        task.streams.setdefault(call.component, Rounds(now_s)).arrived(now_s, acts_until_s)
+        rounds = task.streams.get(call.component)
+        if rounds is None:
+            rounds = task.streams[call.component] = Rounds(now_s)
+        rounds.arrived(now_s, acts_until_s)
 
     def executed(self, now_s: float, call: Call, service_s: float, good: bool, size: int = 1) -> None:
         """A worker has run a batch of `size` for `service_s` and has just returned this call of it.

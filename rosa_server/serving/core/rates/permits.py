@@ -163,6 +163,8 @@ class Permits:
 
     def next_call_s(self, now_s: float) -> float:
         """By when the first of the calls on their way is here; infinite when none is."""
+        if not self._given:
+            return inf
         dues_s = (permit.given_s + self.slowest_s for permit in self._given.values())
         return min((due_s for due_s in dues_s if due_s > now_s), default=inf)
 

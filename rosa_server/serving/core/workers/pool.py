@@ -111,6 +111,8 @@ class Gathering:
 
     def worker_of(self, calls: list[Call]) -> str | None:
         """The worker that has the observation of the first of these calls with one; None: none that is still here."""
+        if not self._worker_of:
+            return None
         observation = next((call.observation for call in calls if call.observation), "")
         return self._worker_of.get(observation)
 
@@ -277,14 +279,17 @@ class WorkerPool:
             raise RuntimeError(
                 f"{worker.worker_id}: {len(calls)} calls beyond its credit of {worker.credits} batches of {most}"
             )
-        if any(call.model != worker.model for call in calls):
-            raise RuntimeError(
-                f"{worker.worker_id} serves {worker.model}; it was given a call for another model"
-            )
-        together = worker.one_by_one
+        together, model, longest_s = worker.one_by_one, worker.model, 0.0
+        for call in calls:
+            if call.model != model:
+                raise RuntimeError(
+                    f"{worker.worker_id} serves {model}; it was given a call for another model"
+                )
+            longest_s = max(longest_s, call.slo_s)
         running = () if together else worker.batches.values()
-        start_s = max([now_s, *(batch.expected_end_s for batch in running)])
-        longest_s = max(call.slo_s for call in calls)
+        start_s = now_s
+        for batch in running:
+            start_s = max(start_s, batch.expected_end_s)
         run_s = math.inf if service_s is None else service_s
         patience_s = max(HANG_S, 3 * longest_s) + len(running) * HANG_S
         hang_s = now_s + (service_s or 0.0) + patience_s

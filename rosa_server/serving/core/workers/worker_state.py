@@ -70,8 +70,10 @@ class WorkerState:
     # Batches that it may hold, and which of its buffers are free: a heap, so the lowest is next.
     credits: int = field(init=False)
     free: list[int] = field(init=False)
+    one_by_one: bool = field(init=False)  # it runs several calls at a time, each answered by itself
 
     def __post_init__(self) -> None:
+        self.one_by_one = self.answers_one_by_one()
         self.credits = max(CREDITS, self.at_once, AWAY if self.link_s else 0)
         if self.gpu is not None:
             self.credits = 1  # what it would hold besides would run in another model's turn
@@ -82,9 +84,8 @@ class WorkerState:
         """Whether it takes nothing from any queue."""
         return self.retired or self.shadows
 
-    @property
-    def one_by_one(self) -> bool:
-        """Whether it runs several calls at a time, each answered by itself."""
+    def answers_one_by_one(self) -> bool:
+        """Whether its kind runs several calls at a time."""
         return False
 
     @property
@@ -127,8 +128,7 @@ class WorkerState:
 class ContinuousState(WorkerState):
     """A worker whose model batches continuously: it runs `at_once` calls at a time, and answers each by itself."""
 
-    @property
-    def one_by_one(self) -> bool:
+    def answers_one_by_one(self) -> bool:
         return True
 
     @property
