@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks import ROOT
 
+COMPILED = "compiled"  # instead of a commit: this tree, with the modules of `rosa-compiled` compiled
+
 
 def tree_of(commit: str, stack: ExitStack) -> Path:
     """The files of a commit, in a folder that goes with `stack`. Raises `SystemExit` for one that is not there."""
+    if commit == COMPILED:
+        command = [sys.executable, str(ROOT / "scripts" / "compiled.py"), "--serving"]
+        built = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        if built.returncode:
+            raise SystemExit("nothing was compiled")
+        return Path(built.stdout.strip())
     tree = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "tree"
     made = subprocess.run(
         ["git", "worktree", "add", "--detach", str(tree), commit], cwd=ROOT, capture_output=True, text=True

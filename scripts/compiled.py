@@ -3,10 +3,11 @@
     python scripts/compiled.py -m rosa_sim.chaos                        # a night of chaos
     python scripts/compiled.py -m rosa_server.cli bench fleet p4 --robots 1000
     python scripts/compiled.py -m benchmarks.fleet.fleet --only p4/1000/speed
+    python scripts/compiled.py --serving -m benchmarks.transport.transport  # what `rosa-compiled` has, and no simulator
+    python scripts/compiled.py --serving                                # prints the folder of the compiled packages
 
 The packages are copied to .cache/compiled/ and compiled there, once for each state of the sources (two minutes); the
-checkout stays as it is. Production runs the plain sources: nothing there waits for the cores, and Python can subclass
-them and step through them.
+checkout stays as it is. Production runs the plain sources, or the wheel `rosa-compiled` beside them (`make compiled`).
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from setup_steps import ROOT, SetupError, digest, run
 CACHE = ROOT / ".cache" / "compiled"
 PACKAGES = ("rosa_contract", "rosa_client", "rosa_server", "rosa_sim")
 # Beside the packages, for what they find by their own place.
-LINKED = ("configs", "hardware", ".cache")
-# What a request passes in gateway, worker and client. The wheel `rosa-compiled` has these (`release/compiled_wheel.py`).
+LINKED = ("configs", "hardware", "benchmarks", ".cache")
+# What a request passes in gateway, worker and client: the wheel `rosa-compiled` (`release/compiled_wheel.py`).
 SERVING = (
     "rosa_contract/wire/codec.py",
     "rosa_contract/wire/containers.py",
@@ -94,6 +95,7 @@ PLAIN = (
     "nodes_plan.py",
     "traced.py",
 )
+EXTENDED = ("NodeCore", "Order", "ServingCore")  # compiled, and extended by what is not
 KEPT = 2  # builds: one may still be running
 BUILD = """
 import sys
@@ -115,7 +117,7 @@ def cores(patterns: Sequence[str] = CORES) -> list[str]:
 def built(modules: Sequence[str], cache: Path = CACHE) -> Path:
     """The folder with the packages, these modules compiled. Raises `SetupError`."""
     sources = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-    how = f"{sys.version} {version('mypy')} {sorted(modules)} {BUILD}"
+    how = f"{sys.version} {version('mypy')} {sorted(modules)} {BUILD} {EXTENDED}"
     state = digest(how, Path(dataclass_inits.__file__), *sources)
     folder = cache / state[:16]
     cache.mkdir(parents=True, exist_ok=True)
@@ -141,7 +143,7 @@ def _build(folder: Path, modules: Sequence[str]) -> None:
         (folder / name).symlink_to(ROOT / name)
     for name in modules:
         module = folder / name
-        module.write_text(dataclass_inits.with_inits(module.read_text()))
+        module.write_text(dataclass_inits.with_inits(module.read_text(), EXTENDED))
     run([sys.executable, "-c", BUILD, *modules], "compiled", folder)
     shutil.rmtree(folder / "build")
 
@@ -166,12 +168,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not command or command[0] in ("-h", "--help"):
         print(__doc__)
         return 0 if command else 2
+    serving = command[0] == "--serving"
     try:
-        folder = built(cores())
+        folder = built(cores(SERVING if serving else CORES))
     except SetupError as problem:
         print(f"compiled: {problem}", file=sys.stderr)
         return 1
-    become(command, folder)
+    if serving and not command[1:]:
+        print(folder)
+        return 0
+    become(command[serving:], folder)
 
 
 if __name__ == "__main__":

@@ -8,16 +8,27 @@ out, and the class is not frozen, as a frozen one sets its fields by name.
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 
+ATTR = "mypyc_attr"
 DEFAULTS_THAT_STAY = (ast.Constant, ast.UnaryOp, ast.Name, ast.Attribute, ast.Tuple)
 
 
-def with_inits(source: str) -> str:
-    """The same module; each plain dataclass of it has an `__init__` of its own."""
+def with_inits(source: str, extended: Collection[str] = ()) -> str:
+    """The same module; each plain dataclass of it has an `__init__` of its own. `extended`: classes that interpreted
+    ones may extend, which costs each call of their methods a little."""
     module = ast.parse(source)
-    for node in ast.walk(module):
-        if isinstance(node, ast.ClassDef):
-            _write_out(node)
+    classes = [node for node in ast.walk(module) if isinstance(node, ast.ClassDef)]
+    for node in classes:
+        _write_out(node)
+    for node in classes:
+        if node.name in extended:
+            node.decorator_list.insert(
+                0, ast.parse(f"{ATTR}(allow_interpreted_subclasses=True)", mode="eval").body
+            )
+    if any(node.name in extended for node in classes):
+        first = next(at for at, node in enumerate(module.body) if isinstance(node, ast.ImportFrom))
+        module.body.insert(first + 1, ast.parse(f"from mypy_extensions import {ATTR}").body[0])
     return ast.unparse(module)
 
 

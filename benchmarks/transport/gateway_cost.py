@@ -279,7 +279,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--turns", type=int, default=24)
     parser.add_argument("--seconds", type=float, default=0.3, help="of each turn")
     parser.add_argument(
-        "--against", default="", help="a commit whose server takes turns; nothing is then written"
+        "--against",
+        default="",
+        help="a commit whose server takes turns, or `compiled`: this tree, compiled; nothing is then written",
     )
     parser.add_argument("--out", type=Path, default=RESULTS, help="where gateway_cost.json goes")
     asked = parser.parse_args(arguments)

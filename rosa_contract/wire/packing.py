@@ -50,17 +50,22 @@ def sealed(content: dict[str, Any]) -> bytes:
     # A number of this size takes exactly four bytes, and the last entry is packed last.
     content[SUM] = 0xFFFFFFFF
     try:
+        body = packed(content)[:-SUM_BYTES]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise CodecError("bad_field", f"cannot encode: {error}") from None
+    return body + zlib.crc32(body).to_bytes(SUM_BYTES, "big")
+
+
+def packed(value: Any) -> bytes:
+    """A value in msgpack, by a packer that is kept. Raises what msgpack does."""
+    try:
         packer = _PACKERS.pop()
     except IndexError:
         packer = msgpack.Packer(use_bin_type=True)
-    try:
-        packed: bytes = packer.pack(content)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise CodecError("bad_field", f"cannot encode: {error}") from None
-    if len(packed) <= MAX_KEPT_BYTES:
+    made: bytes = packer.pack(value)
+    if len(made) <= MAX_KEPT_BYTES:
         _PACKERS.append(packer)
-    packed = packed[:-SUM_BYTES]
-    return packed + zlib.crc32(packed).to_bytes(SUM_BYTES, "big")
+    return made
 
 
 def unpack(frame: Frame, what: str, max_bytes: int, max_entries: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The wheel `rosa-compiled`: what a request passes in gateway, worker and client, as machine code. `make compiled` makes it.
+"""The wheel `rosa-compiled`: what a request passes in gateway, worker and client, as machine code (`make compiled`).
 
     PYTHONPATH=scripts python scripts/release/compiled_wheel.py [--folder .cache/wheels]
 
@@ -25,7 +25,7 @@ from rosa_server.serving.base.release import release
 ABOUT = wheels.Wheel(
     summary="ROSA's gateway, workers and codec as machine code, for one Python on one kind of machine",
     packages=(),
-    requires=("rosa-serving",),
+    requires=("rosa-serving", "mypy_extensions"),  # the latter: see `EXTENDED` in compiled.py
 )
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 RECORD = "rosa_server/compiled.json"

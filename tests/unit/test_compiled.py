@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import subprocess
@@ -33,6 +34,28 @@ def test_the_cores_of_robot_gateway_and_simulator_are_compiled(compiled: ModuleT
     assert {"rosa_client/motion/limits.py", "rosa_sim/fleet/simulation.py"} < set(found)
     assert "rosa_server/serving/core/guard/limits.py" not in found
     assert all((ROOT / path).is_file() for path in found)
+
+
+def test_no_class_extends_a_compiled_one_that_may_not_be(compiled: ModuleType) -> None:
+    modules = set(compiled.cores(compiled.SERVING))
+    classes = {name: classes_of(ROOT / name) for name in modules}
+    known = {one.name for found in classes.values() for one in found} - set(compiled.EXTENDED)
+    assert {"Lane", "Batches", "Rule"} <= known
+    packages = (path for name in compiled.PACKAGES for path in (ROOT / name).rglob("*.py"))
+    plain = [path for path in packages if str(path.relative_to(ROOT)) not in modules]
+    named = {one.name for path in plain for one in classes_of(path)}  # by the same name, and another class
+    extend = {
+        f"{path.name}: {one.name}"
+        for path in plain
+        for one in classes_of(path)
+        for base in one.bases
+        if ast.unparse(base).split("[")[0].split(".")[-1] in known - named
+    }
+    assert not extend, "these could not be imported beside the compiled modules"
+
+
+def classes_of(path: Path) -> list[ast.ClassDef]:
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)]
 
 
 @pytest.mark.slow

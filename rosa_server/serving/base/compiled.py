@@ -1,5 +1,7 @@
-"""Whether gateway and worker run as machine code: the wheel `rosa-compiled` puts compiled modules beside the plain ones,
-and Python prefers them. They do what the plain ones do, which stay the reference.
+"""Whether gateway and worker run as machine code.
+
+The wheel `rosa-compiled` puts compiled modules beside the plain ones, and Python prefers them. They do what the plain
+ones do, which stay the reference.
 """
 
 from __future__ import annotations

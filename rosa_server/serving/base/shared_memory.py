@@ -17,6 +17,7 @@ from typing import Any
 import msgpack
 
 from rosa_contract.errors import CodecError
+from rosa_contract.wire.packing import packed
 from rosa_server.serving.core.workers.worker_state import CREDITS
 
 SHM_BYTES = 64 << 20  # address space; a page costs memory when it is first written
@@ -71,7 +72,7 @@ class ShmWriter:
             places.append((index, at, size))
             left.append(b"")
             at += size
-        left.append(msgpack.packb(places))
+        left.append(packed(places))
         return left
 
     def close(self) -> None:
@@ -119,7 +120,7 @@ def _send(end: socket.socket, frames: Sequence[Any]) -> bool:
     if sum(map(len, frames)) > MESSAGE_BYTES:
         return False
     try:
-        end.send(msgpack.packb([bytes(frame) for frame in frames]))
+        end.send(packed([bytes(frame) for frame in frames]))
     except (BlockingIOError, OSError):  # the socket is full, or the peer has just ended
         return False
     return True

@@ -8,15 +8,20 @@ from typing import ClassVar, Protocol
 from rosa_contract.config.factory import Factory
 from rosa_contract.errors import CausedError
 from rosa_server.plan.placement import Placement
+from rosa_server.serving.base.shared_memory import ShmWriter
 from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.base.worker_spec import WorkerSpec
-from rosa_server.serving.edge.worker_links import SharesMemory
 
 
 class ClusterError(CausedError):
     """The cluster does not do this."""
 
     CAUSES: ClassVar = {"not_here": "these workers were started without a factory file that describes others"}
+
+
+class SharesMemory(Protocol):
+    def shm(self, worker_id: str) -> ShmWriter | None:
+        """Memory shared with a worker on this machine."""
 
 
 class Cluster(SharesMemory, Protocol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Protocol
 
 import zmq
 
@@ -11,15 +10,11 @@ from rosa_contract.wire import codec
 from rosa_server.serving.base.readiness import EVENTS, POLLIN, Readiness
 from rosa_server.serving.base.shared_memory import ShmWriter
 from rosa_server.serving.core.workers.worker_state import CREDITS
+from rosa_server.serving.edge.cluster import SharesMemory
 
 NOBLOCK = int(zmq.NOBLOCK)  # pyzmq's enums are slow to combine
 BURST = 32  # messages read from one socket before the next one's turn
 Message = tuple[str, Sequence[codec.Frame]]  # worker id, frames
-
-
-class SharesMemory(Protocol):
-    def shm(self, worker_id: str) -> ShmWriter | None:
-        """Memory shared with a worker on this machine."""
 
 
 class WorkerLinks:
