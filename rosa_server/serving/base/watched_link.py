@@ -45,7 +45,7 @@ class WatchedLink:
         """Whether a connection was made since this was asked last, and holds."""
         came = False
         while self.monitor.poll(0):
-            # The event's 16 bits, and a value. `zmq.utils.monitor` would load asyncio into each worker for these two bytes.
+            # 16 bits of event, and a value. `zmq.utils.monitor` would load asyncio into each worker for them.
             came = int.from_bytes(self.monitor.recv_multipart()[0][:2], sys.byteorder) == UP
             self._down_since_s = None if came else time.monotonic()
         return came
