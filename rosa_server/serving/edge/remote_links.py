@@ -20,9 +20,10 @@ from rosa_server.serving.base.readiness import EVENTS, POLLIN, Readiness
 from rosa_server.serving.base.watched_link import ENDS_MS, SILENT_MS, keep_beating
 from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.core.guard.limits import Limits
+from rosa_server.serving.edge.cluster import SharesMemory
 from rosa_server.serving.edge.doorman import LOOK_EVERY_S, Doorman
 from rosa_server.serving.edge.robots_socket import HANDSHAKE_MS
-from rosa_server.serving.edge.worker_links import BURST, NOBLOCK, Message, SharesMemory, WorkerLinks
+from rosa_server.serving.edge.worker_links import BURST, NOBLOCK, Message, WorkerLinks
 
 MAX_STRANGERS = 64
 # A worker that was cut off announces itself again when its batch has ended. Endless handshakes are cut off earlier.
