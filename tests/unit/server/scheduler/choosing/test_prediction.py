@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -71,6 +72,7 @@ def test_with_permits_calls_are_in_time_where_servers_are_full() -> None:
     assert found.throughput_hz > 2 * scheduled(96).action_throughput_hz
 
 
+@cache
 def of_16_servers() -> tuple[Choice, Problem]:
     """128 robots, with two servers for System 2."""
     described = factory(128)

@@ -8,20 +8,44 @@ import json
 import re
 import signal
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rosa_contract.errors import ConfigError
 from rosa_server.commands.parser import run
+from rosa_server.scheduler.choosing.candidates import Choice
+from rosa_server.scheduler.choosing.choice import choose
 from rosa_server.scheduler.commands import patience
+from rosa_server.scheduler.commands import plan as plan_command
 from rosa_server.scheduler.commands.plan import INFEASIBLE
 from rosa_server.scheduler.commands.plan_options import PAPER, SERVERS, UNSUPPORTED
 from rosa_server.scheduler.placement.schedule import schedule_from
+from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.profiles.library import ProfileLibrary
+from rosa_server.scheduler.profiles.options import Options
 from tests.unit.server.scheduler.factories import CONFIGS
 
 FIGURE_3 = str(CONFIGS / "factory.yaml")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _each_factory_is_searched_once() -> Iterator[None]:
+    """Commands that print the same plan otherwise search for it once; all of them with the shipped profiles."""
+    found: dict[str, Choice] = {}
+
+    def remembered(problem: Problem, library: ProfileLibrary, options: Options, *rest: Any) -> Choice:
+        asked = repr((problem, options, rest[0]))
+        if asked not in found:
+            found[asked] = choose(problem, library, options, *rest)
+        return found[asked]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan_command, "choose", remembered)
+        yield
 
 
 def rosa(*words: str) -> int:
