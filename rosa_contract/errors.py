@@ -45,17 +45,30 @@ class ConfigProblem:
         return f"{self.path}: {self.words}" if self.path else self.words
 
 
+def same_place(one: str, other: str) -> bool:
+    """Whether one dotted path is the other, or lies within it."""
+    short, long = sorted((one, other), key=len)
+    return (long.startswith(short) and long[len(short) : len(short) + 1] in ("", ".", "[")) or not short
+
+
 class ConfigError(ContractError):
     """A configuration is wrong. `problems` holds every mistake that was found; `source` names the file or option."""
 
-    def __init__(self, source: str, problems: Sequence[ConfigProblem | str]) -> None:
-        """A problem that is given as a text has the cause "invalid"."""
-        self.source = source
+    def __init__(self, source: str, problems: Sequence[ConfigProblem | str], read: object = None) -> None:
+        """A problem that is given as a text has the cause "invalid". `read`: what the file says, where the mistakes
+        leave enough of it to look for more; a wrong value is at its default."""
+        self.source, self.read = source, read
         self.problems = [
             one if isinstance(one, ConfigProblem) else ConfigProblem("", "invalid", one) for one in problems
         ]
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         super().__init__(f"{source}: {count}\n" + "\n".join(f"  {problem}" for problem in self.problems))
+
+    def with_more(self, more: Sequence[ConfigProblem]) -> ConfigError:
+        """The same with mistakes of what was `read`, but for those at places that are named already."""
+        known = [one.path for one in self.problems if one.cause != "unknown_key"]
+        new = [one for one in more if not any(same_place(one.path, path) for path in known)]
+        return ConfigError(self.source, [*self.problems, *new])
 
 
 # Why bytes are refused, and what a refusal of a message says on the wire. The words beside them are for people.

@@ -16,6 +16,7 @@ from rosa_contract.config.prompts import unknown_fields
 from rosa_contract.config.strict import Reader, parse_yaml, read_yaml
 from rosa_contract.config.tasks import Task, check_task
 from rosa_contract.endpoint import endpoint_problem
+from rosa_contract.errors import ConfigError
 from rosa_contract.setting import setting
 from rosa_contract.wording import misspelt, nearest, shown
 
@@ -74,8 +75,16 @@ def load_factory(path: str | Path) -> Factory:
     Relative paths in `gateway.curve_keys`, `gateway.task_lengths`, a frontend's TLS files, a model's `weights` and
     `profile` options and its adapter start at the file's folder.
     """
-    factory = factory_from(read_yaml(path), str(path))
     folder = Path(path).resolve().parent
+    try:
+        return _anchored(factory_from(read_yaml(path), str(path)), folder)
+    except ConfigError as error:
+        if isinstance(error.read, Factory):
+            error.read = _anchored(error.read, folder)
+        raise
+
+
+def _anchored(factory: Factory, folder: Path) -> Factory:
     models = {name: anchored_model(model, folder) for name, model in factory.models.items()}
     gateway = factory.gateway
     if gateway.curve_keys:
@@ -146,10 +155,21 @@ def factory_from(document: Any, source: str) -> Factory:
     for name, frontend in frontends.items():
         if frontend:
             _check_frontend(reader, f"frontends.{name}", frontend, tasks)
-    reader.finish()
+    parts: list[Any] = [
+        cluster,
+        gateway,
+        policies,
+        *fleet,
+        *tasks.values(),
+        *models.values(),
+        *frontends.values(),
+    ]
+    if any(part is None for part in parts):
+        reader.finish()
     check_names(reader, tasks, models)
-    reader.finish()
-    return Factory(cluster, fleet, tasks, models, gateway, policies, frontends)
+    factory = Factory(cluster, fleet, tasks, models, gateway, policies, frontends)
+    reader.finish(factory)
+    return factory
 
 
 def _check_frontend(reader: Reader, where: str, frontend: Frontend, tasks: Mapping[str, Task | None]) -> None:

@@ -255,13 +255,14 @@ def _robot(document: Any, source: str) -> RobotSpec:
         reader.fail("", problem, "wrong_type")
         reader.finish()
     spec = reader.section(RobotSpec, "", document)
-    reader.finish()
+    if spec is None:
+        reader.finish()
     assert isinstance(spec, RobotSpec)
     for key in OF_ONE_ARM if spec.arms else ():
         if key in document:
             reader.fail(key, f"is said of each arm, in `arms`; expected no `{key}` besides", "conflict")
     settings = _check(reader, spec)
-    reader.finish()
+    reader.finish()  # what is asked of a whole robot, such as where its poses are, has no answer before
     if spec.arms:
         arms = {name: replace(arm, chain=modified(arm.chain)) for name, arm in spec.arms.items()}
         return replace(spec, arms=arms, gripper=WITHOUT_GRIPPER)

@@ -10,11 +10,11 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.errors import ConfigError, ConfigProblem
+from rosa_contract.errors import ConfigError, ConfigProblem, same_place
 from rosa_contract.setting import REQUIRED
 from rosa_contract.wording import nearest, shown
 
@@ -137,21 +137,30 @@ def _number(value: float) -> str:
     return shown(value) if isinstance(value, int) and abs(value) >= 1 << 53 else f"{value:g}"
 
 
+WRONG: Any = object()  # stands for what could not be taken as it is written
+
+
 class Reader:
     """Turns plain values into dataclasses and collects every problem on the way."""
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.problems: list[ConfigProblem] = []
+        self._misread: list[str] = []  # paths at which no value could be taken
+        self._depth = 0  # above 0: values are read; else what was read is compared
 
     def fail(self, path: str, words: str, cause: str = "invalid") -> None:
-        """Note a problem; `cause` is one of `CONFIG_CAUSES`."""
+        """Note a problem; `cause` is one of `CONFIG_CAUSES`. What follows from a value that was not taken is none."""
+        if self._depth:
+            self._misread += [path] if cause != "unknown_key" else []
+        elif any(same_place(path, other) for other in self._misread):
+            return
         self.problems.append(ConfigProblem(path, cause, words))
 
-    def finish(self) -> None:
-        """Raise `ConfigError` when anything was wrong."""
+    def finish(self, read: object = None) -> None:
+        """Raise `ConfigError` when anything was wrong. `read`: what was read all the same."""
         if self.problems:
-            raise ConfigError(self.source, self.problems)
+            raise ConfigError(self.source, self.problems, read)
 
     def mapping(self, path: str, value: Any) -> dict[str, Any] | None:
         if not isinstance(value, dict):
@@ -164,55 +173,98 @@ class Reader:
         return None if bad else value
 
     def section(self, cls: type[Any], path: str, value: Any) -> Any:
-        """`value` as an object of the dataclass `cls`, or None after noting why not."""
+        """`value` as an object of the dataclass `cls`, in which a wrong value has its default; None where one that is
+        required is wrong or missing. Every mistake is noted."""
+        made = self._reading(lambda: self._section(cls, path, value))
+        return None if made is WRONG else made
+
+    def value(self, hint: Any, path: str, value: Any, limits: Mapping[str, Any]) -> Any:
+        """`value` as the annotated type `hint`, within `limits`. None for what is wrong; entries of a list or a mapping
+        that are wrong are None each."""
+        origin, args = typing.get_origin(hint), typing.get_args(hint)
+        if origin is tuple:
+            made = self._reading(lambda: self._entries(args[0], path, value, limits))
+            return tuple(None if one is WRONG else one for one in made)
+        if origin in (dict, Mapping):
+            told = self._reading(lambda: self._map(args[1], path, value, limits))
+            return {key: None if one is WRONG else one for key, one in told.items()}
+        made = self._reading(lambda: self._value(hint, path, value, limits))
+        return None if made is WRONG else made
+
+    def _reading(self, read: Callable[[], Any]) -> Any:
+        self._depth += 1
+        try:
+            return read()
+        finally:
+            self._depth -= 1
+
+    def _section(self, cls: type[Any], path: str, value: Any) -> Any:
         entries = self.mapping(path, value)
         if entries is None:
-            return None
+            return WRONG
         hints = typing.get_type_hints(cls)
         fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
-        before = len(self.problems)
         for key in entries:
             if key not in fields:
                 words = f"unknown key{nearest(key, fields)}; known: {', '.join(fields)}"
                 self.fail(_join(path, key), words, "unknown_key")
         values: dict[str, Any] = {}
+        whole = True
         for name, field in fields.items():
             where = _join(path, name)
+            required = field.default is REQUIRED and field.default_factory is REQUIRED
+            made: Any = WRONG
             if name in entries:
-                values[name] = self.value(hints[name], where, entries[name], field.metadata)
-            elif field.default is REQUIRED and field.default_factory is REQUIRED:
+                made = self._value(hints[name], where, entries[name], field.metadata)
+            elif required:
                 words = f"is missing; expected {_expected(hints[name])}: {field.metadata.get('doc', '')}"
                 self.fail(where, words, "missing")
-        return cls(**values) if len(self.problems) == before else None
+            if made is not WRONG:
+                values[name] = made
+            whole = whole and not (required and made is WRONG)
+        return cls(**values) if whole else WRONG
 
-    def value(self, hint: Any, path: str, value: Any, limits: Mapping[str, Any]) -> Any:
-        """`value` as the annotated type `hint`, within `limits`."""
+    def _value(self, hint: Any, path: str, value: Any, limits: Mapping[str, Any]) -> Any:
+        """The value, or WRONG."""
         origin, args = typing.get_origin(hint), typing.get_args(hint)
         if origin in (types.UnionType, typing.Union):
             if value is None and type(None) in args:
                 return None
-            return self.value(next(arg for arg in args if arg is not type(None)), path, value, limits)
+            return self._value(next(arg for arg in args if arg is not type(None)), path, value, limits)
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-            return self.section(hint, path, value)
+            return self._section(hint, path, value)
         if origin is tuple:
-            return self._sequence(args[0], path, value, limits)
+            before = len(self._misread)
+            made = self._entries(args[0], path, value, limits)
+            return made if len(self._misread) == before else self._whole(made, path)
         if origin in (dict, Mapping):
-            return self._map(args[1], path, value, limits)
-        return self._scalar(hint, path, value, limits)
+            before = len(self._misread)
+            told = self._map(args[1], path, value, limits)
+            return told if len(self._misread) == before else self._whole(told, path)
+        before = len(self._misread)
+        made = self._scalar(hint, path, value, limits)
+        return made if len(self._misread) == before else WRONG
 
-    def _sequence(self, item: Any, path: str, value: Any, limits: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _whole(self, made: Any, path: str) -> Any:
+        """A list or a mapping in which something was wrong: of which entries are left out, or that is none itself."""
+        entries = made.values() if isinstance(made, dict) else made
+        return WRONG if path in self._misread or any(one is WRONG for one in entries) else made
+
+    def _entries(self, item: Any, path: str, value: Any, limits: Mapping[str, Any]) -> tuple[Any, ...]:
         if not isinstance(value, list):
             self.fail(path, f"expected a list, got {shown(value)}", "wrong_type")
             return ()
         if limits.get("length") is not None and len(value) != limits["length"]:
             self.fail(path, f"expected {limits['length']} values, got {len(value)}", "wrong_length")
-        return tuple(self.value(item, f"{path}[{index}]", entry, limits) for index, entry in enumerate(value))
+        return tuple(
+            self._value(item, f"{path}[{index}]", entry, limits) for index, entry in enumerate(value)
+        )
 
     def _map(self, item: Any, path: str, value: Any, limits: Mapping[str, Any]) -> dict[str, Any]:
         entries = self.mapping(path, value) or {}
         if item is Any:
             return dict(entries)
-        return {key: self.value(item, _join(path, key), entry, limits) for key, entry in entries.items()}
+        return {key: self._value(item, _join(path, key), entry, limits) for key, entry in entries.items()}
 
     def _scalar(self, hint: Any, path: str, value: Any, limits: Mapping[str, Any]) -> Any:
         if hint is bool:

@@ -73,22 +73,41 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _checked(path: str, arguments: argparse.Namespace) -> Factory | RobotSpec:
     """The content of a file in which nothing is refused. Raises `ConfigError`."""
-    content = load_any(path)
+    try:
+        content = load_any(path)
+    except ConfigError as error:
+        if not isinstance(error.read, Factory):
+            raise
+        raise error.with_more(_served_problems(_with_keys(error.read, arguments), arguments)) from None
     if isinstance(content, RobotSpec):
         problems = [text for check in robot_checks() for text in check(content)]
-    elif not content.models:  # Figure 3 of the paper is such a file
-        problems = []
-    else:
-        from rosa_server.serving.served import serving_problems
-
-        if arguments.keys:
-            gateway = dataclasses.replace(content.gateway, curve_keys=arguments.keys)
-            content = dataclasses.replace(content, gateway=gateway)
-        problems = serving_problems(content, arguments.bind, arguments.insecure)
-        problems += [] if problems else _misfits(content)
-    if problems:
-        raise ConfigError(path, problems)
+        if problems:
+            raise ConfigError(path, problems)
+        return content
+    content = _with_keys(content, arguments)
+    found = _served_problems(content, arguments)
+    found += _misfits(content) if content.models and not found else []
+    if found:
+        raise ConfigError(path, found)
     return content
+
+
+def _with_keys(factory: Factory, arguments: argparse.Namespace) -> Factory:
+    """With the keys that the command line names, where there are models to serve with them."""
+    if not arguments.keys or not factory.models:
+        return factory
+    return dataclasses.replace(
+        factory, gateway=dataclasses.replace(factory.gateway, curve_keys=arguments.keys)
+    )
+
+
+def _served_problems(factory: Factory, arguments: argparse.Namespace) -> list[ConfigProblem]:
+    """What `rosa serve` would refuse of it."""
+    if not factory.models:  # Figure 3 of the paper is such a file
+        return []
+    from rosa_server.serving.served import serving_problems
+
+    return serving_problems(factory, arguments.bind, arguments.insecure)
 
 
 def _check_gripper(adapter: Adapter, robot: RobotSpec) -> None:

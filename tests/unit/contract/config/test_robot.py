@@ -60,6 +60,15 @@ def test_a_mistake_is_named(change: dict[str, object], cause: str, says: str, tm
     assert any(says in str(one) and one.cause == cause for one in caught.value.problems), str(caught.value)
 
 
+def test_what_a_mistake_leaves_readable_is_checked_in_the_same_round(tmp_path: Path) -> None:
+    wrong = tmp_path / "robot.yaml"
+    change = {"velocity_scale": 1.5, "contrl_rate_hz": 100, "clear_rad": [9.0, 0, 0, -1, 0, 1, 0]}
+    wrong.write_text(yaml.safe_dump(yaml.safe_load(PANDA.read_text()) | change))
+    with pytest.raises(ConfigError) as caught:
+        load_robot(wrong)
+    assert {one.path for one in caught.value.problems} == {"velocity_scale", "contrl_rate_hz", "clear_rad[0]"}
+
+
 def test_standard_denavit_hartenberg_parameters_are_the_same_arm(tmp_path: Path) -> None:
     """Those of Universal Robots' own table for the UR5e."""
     shipped = ROOT / "configs" / "robots" / "ur5e.yaml"

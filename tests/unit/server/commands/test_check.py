@@ -248,3 +248,40 @@ def test_what_a_monitor_hears_and_how_often_it_has_to_say_it(capsys: pytest.Capt
     assert main(["check", str(ROOT / "configs" / "sort_parts.yaml")]) == 0
     [monitor] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  monitor: ")]
     assert monitor.endswith("counts after 2 equal verdicts in a row, hears of plans made 2 times in a row")
+
+
+SEVERAL = """
+server_cluster: {num_servers: 1}
+robot_fleet: [{task: pick, num_robots: 1}]
+pick:
+  pipeline: {action_period_ms: 400, settle_ms: -3}
+  components:
+    system1: {model: lab/polcy, slo_ms: 500, fallbak: stop_and_resend}
+    monitor: {model: lab/policy, slo_ms: 500, prompt: "{what}", freq_hz: often}
+models:
+  lab/policy:
+    backend: openpi_remote
+    options: {url: "ws://127.0.0.1:8000"}
+    adapter: {preset: openpi_droid, cameras: {a: {camera: front, fit: stretsh}, b: {camera: front}}}
+"""
+
+
+def test_mistakes_of_every_kind_are_told_in_one_round(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of words, of tasks and of what a server refuses. What follows from a mistake is not one."""
+    path = tmp_path / "several.yaml"
+    path.write_text(SEVERAL)
+    assert main(["check", str(path), "--json"]) == 2
+    told = {one["path"]: one["cause"] for one in json.loads(capsys.readouterr().out)["problems"]}
+    cameras = "models.lab/policy.adapter.cameras"
+    assert told == {
+        "pick.pipeline.settle_ms": "out_of_range",
+        "pick.components.system1.fallbak": "unknown_key",
+        "pick.components.system1.model": "unknown_name",
+        "pick.components.monitor.prompt": "unknown_name",
+        "pick.components.monitor.freq_hz": "wrong_type",
+        f"{cameras}.a.fit": "unknown_name",
+        f"{cameras}.a.camera": "conflict",
+        f"{cameras}.b.camera": "conflict",
+    }
