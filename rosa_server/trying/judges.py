@@ -24,6 +24,7 @@ from rosa_server.trying.gripper_judge import judge_grippers
 from rosa_server.trying.steps import Array, ModelTrial, unlike
 from rosa_server.trying.suspicion import GOOD, Suspicion
 
+SHORT = 0.6  # of the time that the robot acts on a chunk
 OF_PICTURES = {"colours_swapped", "cameras_swapped", "camera_upside_down"}
 FAR_BEYOND_RAD = np.pi  # no model means that, if its numbers are radians
 
@@ -41,7 +42,7 @@ def judge(trial: ModelTrial) -> list[Suspicion]:
     if not {one.cause for one in best} & OF_PICTURES:  # what the gripper does follows from them
         found += [*judge_grippers(trial)]
     if not best:
-        found += [*_places(trial)]
+        found += [*_places(trial), *_short(trial)]
     if not found:
         found += [*_unlike(trial)]
     return found
@@ -184,6 +185,22 @@ def _places(trial: ModelTrial) -> Iterator[Suspicion]:
             "far_away",
             f"the first action is {far:.2f} rad from where the robot is, as a mean over its joints",
             "compare `mode` (absolute, delta), order and signs of the joints in the adapter's `actions`",
+        )
+
+
+def _short(trial: ModelTrial) -> Iterator[Suspicion]:
+    """Whether the robot has something to do until it asks again."""
+    path = next((one.path for one in trial.answered if one.path is not None), None)
+    if path is None or trial.period_s is None:
+        return
+    lasts_s = len(path.rows) * path.step_s
+    if lasts_s < SHORT * trial.period_s:
+        yield Suspicion(
+            "chunk_short",
+            f"{len(path.rows)} rows of {path.step_s * 1000:.0f} ms are {lasts_s:.2f} s of the {trial.period_s:.2f} s"
+            " that the robot acts on them; it stands still for the rest",
+            "compare `horizon` and `step_s` of the adapter's `actions` with what the model was trained on, and"
+            " `action_period_ms` of the task with both",
         )
 
 

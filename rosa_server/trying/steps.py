@@ -149,6 +149,7 @@ class ModelTrial:
     without_effect: Sequence[str] = ()
     changed: Sequence[str] = ()  # what was changed to find that out
     step_known: bool = True  # whether the time of a row is known
+    period_s: float | None = None  # for how long the robot acts on a chunk; None: not known
     limits_rad: tuple[Array, Array] | None = None  # the robot's lowest and highest joint positions
     columns: int | None = None  # of a row for this robot: its joints and grippers; None: not known
     misfit: str = ""  # why the robot would be refused at its hello

@@ -23,6 +23,7 @@ CAUSES: Mapping[str, str] = {
     "gripper_unit": "the gripper's numbers fit in another unit or range",
     "gripper_still": "the gripper was opened and closed in the recording, and the answers leave it where it is",
     "action_rate": "answers fit the recording when they are played faster or slower",
+    "chunk_short": "a chunk ends long before the robot asks for the next one",
     "out_of_limits": "actions are beyond the robot's joint limits",
     "unreachable": "the arm does not get to where actions lead",
     "far_away": "actions begin far from where the robot is",

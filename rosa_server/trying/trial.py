@@ -49,6 +49,7 @@ def try_model(asker: TrialAsker, steps: Sequence[TrialStep], robot: TriedRobot) 
         without_effect=deaf,
         changed=changed,
         step_known=asker.knows_step(answered),
+        period_s=asker.period_s,
         limits_rad=robot.limits_rad,
         columns=robot.columns,
         misfit=robot.misfit,

@@ -145,6 +145,25 @@ def test_a_rate_that_nobody_says_is_not_judged() -> None:
     assert judge(trial) == []
 
 
+@pytest.mark.parametrize(("rows", "found"), [(16, []), (10, []), (4, ["chunk_short"])])
+def test_a_chunk_that_ends_long_before_the_next_one_is_named(rows: int, found: list[str]) -> None:
+    """As of an adapter that uses too few rows of what the model answers."""
+
+    class Cut(ToyPolicy):
+        def infer(self, batch: Any) -> list[ModelOutput]:
+            step_s = np.array([STEP_S], np.float32)
+            return [
+                ModelOutput({"actions": one.arrays["actions"][:rows], "step_s": step_s})
+                for one in super().infer(batch)
+            ]
+
+    assert causes(Cut(), world()) == found
+    alone = [replace(step, recorded=None) for step in world()]
+    said = judge(try_model(TrialAsker(Cut(), "system1", PERIOD_S), alone, BODY))
+    assert [one.cause for one in said] == found
+    assert all("4 rows of 50 ms are 0.20 s of the 0.80 s" in one.found for one in said)
+
+
 @pytest.mark.parametrize(("options", "cause"), [({}, None), ({"deg": True}, "degrees_for_radians")])
 def test_a_horizon_of_one_is_compared_as_well(options: dict[str, Any], cause: str | None) -> None:
     class One(ToyPolicy):
