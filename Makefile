@@ -39,7 +39,7 @@ SECONDS ?= 30
 # One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup setup-demo demo test test-unit check gpu test-franka test-judges test-view test-lerobot test-env test-jax test-vllm test-pythons test-ray cluster prove format train train-act evaluate bench results faults fuzz hostile chaos soak colcon docs site wheels compiled sbom clean clean-all
+.PHONY: help setup setup-demo demo test test-unit check gpu test-franka test-judges test-view test-lerobot test-env test-jax test-vllm test-compiled test-pythons test-ray cluster prove format train train-act evaluate bench results faults fuzz hostile chaos soak colcon docs site wheels compiled sbom clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -111,6 +111,11 @@ test-vllm: setup  ## backend `vllm` with vLLM itself on a CPU, in an environment
 	@$(WITH)python -m rosa_server.cli env worker --folder $(VLLM_VENV)
 	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/vllm-test.txt
 	@export ROSA_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python; $(WITH)python -m pytest --confcutdir tests/vllm -p no:cacheprovider tests/vllm $(ARGS)
+
+test-compiled: setup  ## gateway, workers and codec compiled, as `rosa-compiled` has them: the same bytes and decisions as the plain files, and their own tests (minutes)
+	@$(WITH)python -m pytest --confcutdir tests/compiled -p no:cacheprovider tests/compiled $(ARGS)
+	@folder=$$($(WITH)python scripts/compiled.py --serving); $(WITH)python -m pytest -n0 -q -o "pythonpath=$$folder ." -p no:cacheprovider tests/unit/contract/wire \
+	  tests/unit/server/serving/core tests/unit/server/serving/edge tests/unit/server/serving/inline tests/unit/server/serving/worker $(ARGS)
 
 test-pythons:  ## server, scheduler, client and dashboard on each of Python 3.11 to 3.13 that is here (minutes each, installs packages); ARGS="--only 3.12"
 	@"$(PYTHON)" scripts/pythons.py $(ARGS)

@@ -40,13 +40,18 @@ SERVING = (
     "rosa_server/timing/batches.py",
     "rosa_server/serving/base/readiness.py",
     "rosa_server/serving/base/shared_memory.py",
-    "rosa_server/serving/core/dispatch/*.py",
+    "rosa_server/serving/core/dispatch/cloud.py",
+    "rosa_server/serving/core/dispatch/core.py",
+    "rosa_server/serving/core/dispatch/dispatcher.py",
+    "rosa_server/serving/core/dispatch/lane.py",
     "rosa_server/serving/core/failures.py",
-    "rosa_server/serving/core/forwarding/*.py",
     "rosa_server/serving/core/guard/*.py",
-    "rosa_server/serving/core/queueing/*.py",
+    "rosa_server/serving/core/queueing/actions.py",
+    "rosa_server/serving/core/queueing/ledger.py",
+    "rosa_server/serving/core/queueing/order.py",
     "rosa_server/serving/core/rates/*.py",
-    "rosa_server/serving/core/sessions/*.py",
+    "rosa_server/serving/core/sessions/router.py",
+    "rosa_server/serving/core/sessions/session.py",
     "rosa_server/serving/core/workers/pool.py",
     "rosa_server/serving/core/workers/worker_state.py",
     "rosa_server/serving/edge/doorman.py",
@@ -55,7 +60,8 @@ SERVING = (
     "rosa_server/serving/edge/remote_links.py",
     "rosa_server/serving/edge/robots_socket.py",
     "rosa_server/serving/edge/worker_links.py",
-    "rosa_server/serving/inline/*.py",
+    "rosa_server/serving/inline/desk.py",
+    "rosa_server/serving/inline/worker.py",
     "rosa_server/serving/worker/answers.py",
     "rosa_server/serving/worker/batch_worker.py",
     "rosa_server/serving/worker/continuous_worker.py",
@@ -95,7 +101,7 @@ PLAIN = (
     "nodes_plan.py",
     "traced.py",
 )
-EXTENDED = ("NodeCore", "Order", "ServingCore")  # compiled, and extended by what is not
+EXTENDED = ("Order", "ServingCore")  # compiled, and extended by what is not
 KEPT = 2  # builds: one may still be running
 BUILD = """
 import sys

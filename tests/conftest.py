@@ -18,6 +18,7 @@ from hypothesis import settings
 from tests.lanes import Lane, Lanes, Presence, lane_of, number_of, roles, workers
 
 collect_ignore = [
+    "compiled",
     "envs",
     "franka",
     "jax",

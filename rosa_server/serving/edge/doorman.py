@@ -151,7 +151,8 @@ class Doorman:
         line = self._line_of(frame, now_s)
         if line is not None:
             wire = size + frames * FRAME_BYTES
-            self._carry(self.connections.heard(line.key, wire, spent_s, bad, now_s), now_s)
+            if closes := self.connections.heard(line.key, wire, spent_s, bad, now_s):
+                self._carry(closes, now_s)
 
     def ignores(self, now_s: float, frame: zmq.Frame) -> bool:
         """Whether this message's connection has ended or was cut off: what is still under way from it is not read."""
@@ -166,7 +167,8 @@ class Doorman:
         wire = size + (BOX_BYTES if self._keys else 0) + (2 if size < 256 else 9)
         if not self.connections.has_room(line.key, wire):
             self._look(line.key, now_s)  # it may have read since it was looked at last
-        self._carry(self.connections.answers(line.key, wire, now_s), now_s)
+        if closes := self.connections.answers(line.key, wire, now_s):
+            self._carry(closes, now_s)
         self._next_round[line.key] = None
         return not self.connections.is_cut(line.key)
 
@@ -388,7 +390,8 @@ class Doorman:
             line.counted = False
             return
         acked, received = struct.unpack_from("QQ", info, BYTES_ACKED_AT)
-        self._carry(self.connections.received(key, received - waiting, now_s), now_s)
+        if closes := self.connections.received(key, received - waiting, now_s):
+            self._carry(closes, now_s)
         if self.connections.took(key, acked, now_s):
             self._next_round[key] = None
 

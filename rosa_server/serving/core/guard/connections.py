@@ -123,10 +123,11 @@ class Connections:
     def has_room(self, key: int, size: int) -> bool:
         """Whether an answer of `size` bytes may be sent, as far as is known."""
         one = self._by_key.get(key)
-        if one is None or one.unread == 0:
+        unread = 0 if one is None else one.unread
+        if one is None or unread == 0:
             return True
         room = self.limits.robot_unread if one.robot else self.limits.stranger_unread
-        return one.unread + size <= room and self._unread_all + size <= self.limits.all_unread
+        return unread + size <= room and self._unread_all + size <= self.limits.all_unread
 
     def answers(self, key: int, size: int, now_s: float) -> list[Close]:
         """An answer of `size` bytes, or somewhat less on the wire, is about to be sent. Dropped when that is too much.
