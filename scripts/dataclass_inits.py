@@ -37,10 +37,11 @@ def _write_out(node: ast.ClassDef) -> None:
     if options is None or node.bases or any(_name(one) == "__init__" for one in node.body):
         return
     fields = [one for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)]
-    texts = [_parameter(one) for one in fields]
+    given = [one for one in fields if not _set_later(one)]
+    texts = [_parameter(one) for one in given]
     if not fields or None in texts:
         return
-    sets = [_sets(one) for one in fields]
+    sets = [_sets(one) for one in given]
     if any(_name(one) == "__post_init__" for one in node.body):
         sets.append("self.__post_init__()")
     header = f"def __init__(self, {', '.join(text for text in texts if text)}) -> None:"
@@ -64,6 +65,14 @@ def _options(node: ast.ClassDef) -> dict[str, bool] | None:
     if not isinstance(call, ast.Name) or call.id != "dataclass":
         return None
     return {str(one.arg): bool(ast.literal_eval(one.value)) for one in keywords}
+
+
+def _set_later(field: ast.AnnAssign) -> bool:
+    """Whether it is `field(init=False)`, which `__post_init__` sets."""
+    value = field.value
+    if not isinstance(value, ast.Call) or value.args or [one.arg for one in value.keywords] != ["init"]:
+        return False
+    return ast.unparse(value.keywords[0].value) == "False"
 
 
 def _parameter(field: ast.AnnAssign) -> str | None:

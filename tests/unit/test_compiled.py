@@ -122,6 +122,14 @@ class Checked:
             raise ValueError("below zero")
 
 @dataclass
+class Keyed:
+    number: int
+    key: tuple[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.key = self.number, self.number
+
+@dataclass
 class Odd:
     number: int = field(default=3, repr=False)
 
@@ -139,12 +147,13 @@ def test_dataclasses_are_made_as_before_by_an_init_that_is_written_out(
     for source, names in ((SOURCE, before), (text, after)):
         monkeypatch.setitem(sys.modules, names["__name__"], ModuleType(names["__name__"]))
         exec(source, names)
-    assert text.count("def __init__") == 2
+    assert text.count("def __init__") == 3
     for make in (
         lambda m: m["Call"](1),
         lambda m: m["Call"](1, "y", [3], far=2.0),
         lambda m: replace(m["Call"](1, seen=[2]), number=5),
         lambda m: m["Checked"](4),
+        lambda m: m["Keyed"](4),
         lambda m: m["Odd"](),
     ):
         assert repr(make(after)) == repr(make(before))

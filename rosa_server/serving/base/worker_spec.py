@@ -21,9 +21,11 @@ MISCONFIGURED = 78  # exit status of a worker that no restart can help, as EX_CO
 
 
 class ReleaseError(CausedError):
-    """A worker does not go with its server."""
+    """What runs is not of one release."""
 
-    CAUSES: ClassVar = {"other_release": "the files of the worker are not those of the server"}
+    CAUSES: ClassVar = {
+        "other_release": "the files of the worker are not those of the server, or compiled modules were made of others"
+    }
 
 
 # The first thing that another Python runs: it may be too old, or have no worker, and says so in one line. The current
