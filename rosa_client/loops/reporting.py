@@ -14,6 +14,7 @@ from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import CallEnded, Command, Decision
 from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.runtime import RobotRuntime
+from rosa_contract.config.tasks import SYSTEM1
 from rosa_contract.wire.bounds import MAX_NAME_CHARS
 from rosa_contract.wire.status import (
     MAX_AGE_MS,
@@ -95,6 +96,7 @@ class Reporter:
             ),
             audits=tuple(replace(one, age_ms=_age_ms(at_s, now_s)) for at_s, one in self._audits),
             recording=self._recording,
+            told=cut(core.plan or core.calls[SYSTEM1].component.prompt) if running else "",
         )
         for news in (self._calls, self._decisions, self._audits):
             news.clear()

@@ -121,6 +121,7 @@ class Status:
     recording: str = declared(
         WORDS, "where it is recorded, as MACHINE:PATH; empty: nowhere that it knows", ""
     )
+    told: str = declared(WORDS, "what its System 1 is told in this task: its plan, or the prompt", "")
 
 
 @dataclass(frozen=True)

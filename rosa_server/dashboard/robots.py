@@ -166,6 +166,7 @@ class Robots:
             "attempt": 0,
             "round": 0,
             "recording": "",
+            "told": "",
             "alert": None,
         }
         if report is not None:
@@ -177,6 +178,7 @@ class Robots:
                 "attempt": report.attempt,
                 "round": report.round,
                 "recording": report.recording,
+                "told": report.told,
             }
             if report.alert is not None:
                 alert = report.alert

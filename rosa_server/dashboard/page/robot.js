@@ -47,7 +47,7 @@ export function drawRobot() {
     say(chip, "not connected");
     chip.dataset.tone = "silent";
     say(byId("robot-reason"), "No robot of this name is connected to this server.");
-    byId("robot-actions").hidden = byId("robot-recording").hidden = true;
+    byId("robot-actions").hidden = byId("robot-recording").hidden = byId("robot-told").hidden = true;
     byId("robot-alert").replaceChildren();
     drawDeadlines([]);
     alertKey = "";
@@ -60,6 +60,8 @@ export function drawRobot() {
   byId("robot-actions").hidden = !row.reports;
   byId("robot-stop").hidden = row.stopped;
   byId("robot-release").hidden = !row.stopped;
+  byId("robot-told").hidden = !row.told;
+  say(byId("robot-told").lastElementChild, row.told);
   byId("robot-recording").hidden = !row.recording;
   say(byId("robot-recording").lastElementChild, row.recording);
   const key = row.alert ? `${row.alert.id} ${row.stopped}` : "";

@@ -53,7 +53,7 @@ class Scripted:
             if self.rgb is not None:
                 self._number += 1
                 self.robot.request(self._number, images={"front": encode_image(self.rgb, "rgb8")})
-            facts = ((FACT,), alert, CALLS, news, audits, "cell-4:/data/run.mcap")
+            facts = ((FACT,), alert, CALLS, news, audits, "cell-4:/data/run.mcap", "pick the red <b>cup")
             self.robot.send(m.Status(state, reason, True, 3, 1, False, *facts))
             if self.robot.socket.poll(100):
                 message = self.robot.receive()
@@ -245,6 +245,7 @@ def test_what_a_robot_says_is_text_and_nothing_else(scene: Scene) -> None:
     page.until_text("#robot-name", EVIL)
     page.until_text("#robot-log", "no answer within 300 ms")
     page.until_text("#robot-recording", "cell-4:/data/run.mcap")
+    page.until_text("#robot-told", "pick the red <b>cup")
     scene.evil.alert = None
     page.run("location.hash = '#/'")
     page.until_text("#alerts-panel", "Nobody waits for you")

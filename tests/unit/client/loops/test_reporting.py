@@ -8,6 +8,7 @@ import pytest
 
 from rosa_client.loops.reporting import Reporter, audit_of
 from rosa_client.runtime.commands import Alert, Decision
+from rosa_contract.config.prompts import Instruction
 from rosa_contract.wire import codec
 from rosa_contract.wire.status import MAX_WORDS, Status
 from tests.unit.client.runtime.stage import Stage
@@ -67,6 +68,14 @@ def test_each_report_says_where_the_robot_is_recorded() -> None:
     report = codec.decode_robot(codec.read_robot_header([frame]), [frame])
     assert isinstance(report, Status)
     assert len(report.recording) == MAX_WORDS and report.recording.endswith("/run.mcap")
+
+
+def test_a_report_says_what_the_robot_is_told_while_it_has_a_task() -> None:
+    told = Told()
+    told.stage.start(told=Instruction("pick the red cup"))
+    assert {report.told for report in told.run(2.0)} == {"pick the red cup"}
+    told.stage._note(told.stage.runtime.cancel(told.stage.now_s, "enough"))
+    assert {report.told for report in told.run(2.0)} == {""}
 
 
 def test_an_alert_is_reported_at_once_with_what_may_be_decided() -> None:

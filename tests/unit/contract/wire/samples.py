@@ -48,6 +48,8 @@ STATUS = m.Status(
     (status.EndedCall("system1", 7, "missed", 300.5, 12.0),),
     (status.TakenDecision("stop_and_call_human", "arm_fault", "a fault", "", 30.0),),
     (status.Audit(16, "resume", "anna", "it is clear", False, "alert 16 is settled", 5.0),),
+    "cell-4:/data/run.mcap",
+    "pick the red cup",
 )
 
 MESSAGES: list[m.Message] = [
