@@ -127,7 +127,7 @@ def main(arguments: argparse.Namespace) -> int:
         steps = _steps(arguments, needs, robot, component, prompt)
         _guarded("warm_up", backend.warm_up)
         warm_s = time.perf_counter()
-        asker = TrialAsker(backend, component, period_s, OtherSpaces(robot))
+        asker = TrialAsker(backend, component, period_s, OtherSpaces(robot), say=_say)
         body = replace(_body_of(robot), misfit=_misfit(arguments.model, component, robot, backend))
         trial = _guarded("infer", lambda: try_model(asker, steps, body))
         after_mb, gpu_mb = memory_mb(), gpu_memory_mb()
@@ -161,6 +161,10 @@ def main(arguments: argparse.Namespace) -> int:
     if drawn:
         print(f"  drew   {target}")
     return SUSPICIOUS if found else 0
+
+
+def _say(words: str) -> None:
+    print(f"rosa try: {words}", file=sys.stderr)
 
 
 def _guarded(what: str, call: Any) -> Any:

@@ -34,6 +34,7 @@ class TrialAsker:
     spaces: OtherSpaces = field(default_factory=lambda: OtherSpaces(None))
     clock: Callable[[], float] = time.perf_counter
     notes: list[str] = field(default_factory=list)
+    say: Callable[[str], None] = lambda words: None  # what takes long, as it begins
 
     def ask(self, step: TrialStep) -> Answered:
         """Raises whatever the model raises, but for an arm that does not reach what its adapter made of the answer."""

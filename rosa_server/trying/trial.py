@@ -73,9 +73,11 @@ def _searched(asker: TrialAsker, trial: ModelTrial, resolved: Resolved | None, a
         more = other_widths(asker, answered, resolved, ranges)
         trial = replace(trial, what_ifs={**trial.what_ifs, **more})
     if explanation(trial) is None:
+        asker.say("nothing fits the recording yet; asking the model with its joints in other orders")
         trial = replace(trial, joint_orders=other_orders(asker, answered, arms))
     best = explanation(trial)
     if best is None or best[0] >= GOOD:
+        asker.say("nothing fits the recording well; asking the model with two conventions changed at once")
         more = two_otherwise(asker, answered, ranges)
         trial = replace(trial, what_ifs={**trial.what_ifs, **more})
     return trial
