@@ -36,7 +36,7 @@ TASK ?=
 HOURS ?= 1
 MINUTES ?= 1
 SECONDS ?= 30
-# One process for each core and one more (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
+# Two processes more than there are cores (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
 .PHONY: help setup setup-demo demo test test-unit check gpu test-franka test-judges test-view test-lerobot test-env test-jax test-vllm test-compiled test-pythons test-ray cluster prove format train train-act evaluate bench results faults fuzz hostile chaos soak colcon docs site wheels compiled sbom clean clean-all

@@ -58,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     given: dict[str, Any] = getattr(config, "workerinput", {})
     if given:
+        gc.disable()  # until it has collected: a seventh of what that takes would be searching for garbage
         config.stash[PRESENT] = Presence()
         number = number_of(given["workerid"])
         if number < given["workercount"] and roles(given["workercount"])[number] is Lane.BESIDE:
@@ -87,8 +88,8 @@ def _stand_back() -> None:
 
 def pytest_collection_finish() -> None:
     """Tests and modules stay to the end: no search for garbage has to look at them, which would take half a second."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import psutil
 import pytest
 
 from tests.system.server_faults.test_worker_faults import faulty, wait_for
-from tests.system.server_harness import EMULATED, FACTORY, PATIENCE_S, Server, robot, serving
+from tests.system.server_harness import EMULATED, FACTORY, PATIENCE_S, Robot, Server, robot, serving
 
 NO_BACKEND = "tests.system.server_faults.faulty:NoBackend"
 
@@ -80,26 +81,34 @@ def test_a_backend_that_exits_with_the_status_of_a_wrong_configuration_is_starte
         assert panda.answer().status == "ok"
 
 
+@pytest.fixture(scope="module")
+def surviving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Robot]]:
+    """One server for what a worker survives, and a robot there."""
+    folder = tmp_path_factory.mktemp("surviving")
+    with serving(folder, **faulty(folder)) as server, robot(server) as panda:
+        yield server, panda.join()
+
+
 @pytest.mark.parametrize("prompt", ["unprintable", "surrogate"])
-def test_an_exception_that_cannot_be_shown_fails_its_request_only(tmp_path: Path, prompt: str) -> None:
-    with serving(tmp_path, **faulty(tmp_path)) as server, robot(server) as panda:
-        panda.join()
-        panda.request(1, prompt)
-        answer = panda.answer()
-        assert answer.cause == "model_error" and "Error" in answer.reason
-        panda.request(2)
-        assert panda.answer().status == "ok"
-        assert server.events("worker_lost") == []
+def test_an_exception_that_cannot_be_shown_fails_its_request_only(
+    surviving: tuple[Server, Robot], prompt: str
+) -> None:
+    server, panda = surviving
+    panda.request(1, prompt)
+    answer = panda.answer()
+    assert answer.cause == "model_error" and "Error" in answer.reason
+    panda.request(2)
+    assert panda.answer().status == "ok"
+    assert server.events("worker_lost") == []
 
 
-def test_an_output_that_cannot_be_used_is_logged(tmp_path: Path) -> None:
-    with serving(tmp_path, **faulty(tmp_path)) as server, robot(server) as panda:
-        panda.join()
-        for number in range(20):
-            panda.request(number, "nan")
-            assert panda.answer().cause == "bad_output"
-        (said,) = server.events("bad_output")
-        assert said["model"] == "policy" and "NaN" in said["reason"]
+def test_an_output_that_cannot_be_used_is_logged(surviving: tuple[Server, Robot]) -> None:
+    server, panda = surviving
+    for number in range(20):
+        panda.request(number, "nan")
+        assert panda.answer().cause == "bad_output"
+    (said,) = server.events("bad_output")
+    assert said["model"] == "policy" and "NaN" in said["reason"]
 
 
 def test_a_child_of_a_backend_ends_with_its_worker(tmp_path: Path) -> None:
