@@ -40,7 +40,7 @@ from rosa_sim.cell.world import World
 from rosa_sim.closed_loop.asynchronous import BLEND, INPAINT, SWITCH, PhysicsEpisode, Shop, episode
 from rosa_sim.closed_loop.cells import DONE
 from rosa_sim.closed_loop.table import wilson
-from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
+from rosa_sim.training.data.pictures import POLICY_CAMERAS
 
 RESULT = RESULTS / "asynchronous"
 FIRST_SEED = 4_000_000  # no training, evaluation or demo has seen these cells

@@ -31,7 +31,7 @@ from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.closed_loop.horizons import HorizonPiece, done, pieces
 from rosa_sim.closed_loop.table import wilson
-from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
+from rosa_sim.training.data.pictures import POLICY_CAMERAS
 
 RESULT = RESULTS / "horizon"
 FIRST_SEED = 3_000_000  # no training, evaluation or demo has seen these cells

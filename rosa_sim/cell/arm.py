@@ -1,4 +1,4 @@
-"""An arm in a cell as physics: a Panda that tracks joint setpoints. What the task is, a scene's own world knows."""
+"""An arm in a cell as physics: a Panda that tracks joint setpoints. What the task is, its `World` knows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import mujoco
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rosa_sim.cell.layout.hardware import GRIPPER_SPEED_M_S, panda
-from rosa_sim.cell.layout.scenes import SCENES
+from rosa_sim.cell.layout.hardware import GRIPPER_SPEED_M_S, cell, panda
+from rosa_sim.cell.layout.variation import Variation
 from rosa_sim.cell.scene import load_model
 
 Vector = NDArray[np.float64]
@@ -18,8 +18,8 @@ class ArmInCell:
 
     def __init__(self, scene: str, seed: int) -> None:
         self.scene = scene
+        self.layout = cell(scene)
         self.model = load_model(scene)
-        self._variation = SCENES[scene].variation
         self.data = mujoco.MjData(self.model)
         kp, kv = self.model.actuator_gainprm[:7, 0], -self.model.actuator_biasprm[:7, 2]
         self._servo_lag_s = kv / kp
@@ -28,7 +28,7 @@ class ArmInCell:
 
     def reset(self, seed: int) -> None:
         """The cell of `seed`: arm at home and still, gripper open, objects at their places."""
-        self.set_state(seed, self._variation(seed).initial_qpos(self.model))
+        self.set_state(seed, Variation.of(seed, self.scene).initial_qpos(self.model))
 
     def set_state(self, seed: int, qpos: ArrayLike) -> None:
         """The cell of `seed` with everything standing still at `qpos` `(nq,)`."""
@@ -37,7 +37,7 @@ class ArmInCell:
             raise ValueError(
                 f"ArmInCell.set_state: expected {self.model.nq} finite positions, got shape {q.shape}"
             )
-        self.variation = self._variation(seed)
+        self.variation = Variation.of(seed, self.scene)
         self.variation.apply(self.model)
         mujoco.mj_resetData(self.model, self.data)
         self.data.qpos[:] = q

@@ -1,7 +1,8 @@
 """A scripted expert with privileged state: where the tool should go next, from any state, so it can label any state.
 
-`ExpertPlan.of(...)` rolls a memoryless rule forward in a simplified cell (the tool goes where it is sent, the gripper
-moves at its speed, a gripped cube follows). Being memoryless, it also corrects what noise or a learned policy did.
+It puts the block of one colour into one bin. `expert_chunk` rolls a memoryless rule forward in a simplified cell (the
+tool goes where it is sent, the gripper moves at its speed, a gripped block follows). Being memoryless, it also corrects
+what noise or a learned policy did, and puts down a block that it holds by mistake.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rosa_server.models.panda.kinematics import forward
-from rosa_sim.cell.layout.hardware import GRIPPER_SPEED_M_S, cell, panda
+from rosa_sim.cell.layout.hardware import GRIPPER_SPEED_M_S, panda
 from rosa_sim.cell.world import World
 
 STEP_S = 0.05
@@ -27,6 +28,7 @@ _DROP_Z = 0.085
 GRASP_Z = 0.018
 OPEN = 0.08
 CLOSED = 0.0
+_LET_GO_M = 0.059  # the fingers are off a block of 0.04 m
 
 
 def home_position() -> Vector:
@@ -40,26 +42,40 @@ class ExpertCell:
 
     tool: Vector  # (3,)
     width: float  # of the gripper
-    cube: Vector  # (3,)
+    cube: Vector  # (3,) the block of the task
     drop_xy: Vector  # (2,) where to let go of it
-    half: float  # of the cube's edge
-    in_bin: bool  # the cube is where it shall be
-    lost: bool  # the cube is where the task does not reach it
+    half: float  # of a block's edge
+    in_bin: bool  # the block is where it shall be
+    lost: bool  # the block is where the task does not reach it
+    other: Vector | None  # (3,) a block that the gripper may hold by mistake
+    mat: tuple[Vector, Vector]  # two corners (2,) of the part of the mat where that one may be put down
 
     @property
     def at_cube(self) -> bool:
-        """The cube is between the fingertips."""
-        return bool(
-            np.linalg.norm((self.tool - self.cube)[:2]) < 0.022 and abs(self.tool[2] - self.cube[2]) < 0.025
-        )
+        """The block is between the fingertips."""
+        return self._around(self.cube)
 
     @property
     def held(self) -> bool:
-        """The fingers are on the cube."""
+        """The fingers are on the block."""
         return self.at_cube and 0.026 < self.width < 2 * self.half + 0.019
+
+    @property
+    def holds_other(self) -> bool:
+        """The fingers are on a block that is not the task's."""
+        return self.other is not None and 0.026 < self.width < _LET_GO_M and self._around(self.other)
+
+    def _around(self, block: Vector) -> bool:
+        off = self.tool - block
+        return bool(np.linalg.norm(off[:2]) < 0.022 and abs(off[2]) < 0.025)
 
     def rule(self) -> tuple[Vector, float]:
         """The next tool target `(3,)` (not yet limited in speed) and gripper width."""
+        if self.holds_other:
+            ground = np.array([*np.clip(self.tool[:2], *self.mat), GRASP_Z + 0.004])
+            if np.abs(self.tool - ground).max() < 0.012:
+                return self.tool.copy(), OPEN
+            return self.over(ground, HOVER_Z, narrow=0.01, wide=0.05), CLOSED
         above_bin = np.array([*self.drop_xy, _DROP_Z])
         off_bin = float(np.abs(self.tool - above_bin)[:2].max())
         if self.held and not (self.in_bin and self.width > 2 * self.half + 0.006):
@@ -83,7 +99,7 @@ class ExpertCell:
     def advance(self) -> tuple[Vector, float]:
         """One 50 ms step of the simplified cell; returns the setpoint `(3,)` and the gripper width sent."""
         goal, width = self.rule()
-        held = self.held
+        held, holds_other = self.held, self.holds_other
         low = min(self.tool[2], goal[2]) < 0.10 and np.linalg.norm((goal - self.tool)[:2]) < 0.06
         reach = (_SLOW_M_S if low else _SPEED_M_S) * STEP_S
         delta = goal - self.tool
@@ -97,6 +113,9 @@ class ExpertCell:
         elif held and np.abs(self.cube[:2] - self.drop_xy).max() < 0.075:
             self.cube = np.array([*self.cube[:2], self.half])
             self.in_bin = True
+        if holds_other:
+            self.width = max(self.width, 2 * self.half)
+            self.other = self.tool.copy() if self.width < _LET_GO_M else None
         return self.tool.copy(), width
 
     def over(self, goal: Vector, height: float, narrow: float, wide: float) -> Vector:
@@ -110,21 +129,40 @@ class ExpertCell:
         return np.array([*goal[:2], z])
 
 
-def expert_chunk(world: World) -> NDArray[np.float32]:
-    """The expert's next `(16, 4)` steps from the world as it stands: tool position m, gripper width m."""
+def expert_chunk(world: World, colour: int = 0, bin_id: int = 0) -> NDArray[np.float32]:
+    """The expert's next `(16, 4)` steps of "put the block of `colour` into the bin `bin_id`": tool m, gripper width m.
+
+    When the block is there, or out of reach (in another bin, off the mat), the arm goes home.
+    """
+    block, bins, c = world.block(colour), world.layout.bin_names, world.layout
+    here = block.place == bins[bin_id]
+    margin = np.array([0.04, 0.04])
     model = ExpertCell(
         tool=world.tool_position,
         width=world.gripper_width,
-        cube=world.cube_position,
-        drop_xy=world.bin_position,
-        half=float(cell()["cube"]["half_size"]),
-        in_bin=world.cube_in_bin,
-        lost=world.cube_lost,
+        cube=block.position,
+        drop_xy=world.bin_positions[bin_id] if here else free_place(world, bin_id),
+        half=float(c.blocks["half_size"]),
+        in_bin=here,
+        lost=block.place in (*bins, "lost") and not here,
+        other=next(
+            (one.position for one in world.blocks if one.colour != colour and one.place == "hand"), None
+        ),
+        mat=(
+            np.array([c.mat[axis][0] for axis in "xy"]) + margin,
+            np.array([c.mat[axis][1] for axis in "xy"]) - margin,
+        ),
     )
-    return roll_forward(model)
-
-
-def roll_forward(model: ExpertCell) -> NDArray[np.float32]:
-    """The next `(16, 4)` steps of the rule in the simplified cell."""
     steps = [model.advance() for _ in range(HORIZON)]
     return np.array([[*tool, width] for tool, width in steps], dtype=np.float32)
+
+
+def free_place(world: World, bin_id: int) -> Vector:
+    """Where in the bin to let go `(2,)` m: the first of its places that is free, else the one with the most room."""
+    c = world.layout.places
+    places = [world.bin_positions[bin_id] + np.array([offset, 0.0]) for offset in c["offset_x"]]
+    side = world.layout.bin_names[bin_id]
+    taken = [block.position[:2] for block in world.blocks if block.place == side]
+    room = [min((float(np.linalg.norm(place - xy)) for xy in taken), default=np.inf) for place in places]
+    free = [place for place, clear in zip(places, room, strict=True) if clear > c["free_m"]]
+    return np.asarray(free[0] if free else places[int(np.argmax(room))])

@@ -13,8 +13,7 @@ from rosa_sim.cell.gl import BACKEND, cannot_render  # before mujoco
 import mujoco  # isort: skip
 
 from rosa_sim.cell.layout.hardware import PICK_PLACE
-from rosa_sim.cell.layout.scenes import SCENES
-from rosa_sim.cell.layout.variation import Change, unchanged
+from rosa_sim.cell.layout.variation import Change, Variation, unchanged
 from rosa_sim.cell.scene import load_model
 
 Image = NDArray[np.uint8]
@@ -39,7 +38,7 @@ class SceneRenderer:
             raise ValueError(f"SceneRenderer: unknown cameras {unknown}; the cell has {', '.join(CAMERAS)}")
         self._cameras = dict(cameras)
         self._model = load_model(scene)
-        self._variation = SCENES[scene].variation
+        self._scene = scene
         self._data = mujoco.MjData(self._model)
         self._change = change
         self._seed: int | None = None
@@ -76,7 +75,7 @@ class SceneRenderer:
                 f"SceneRenderer.render: expected qpos of shape ({self._model.nq},), got {q.shape}"
             )
         if seed != self._seed:
-            self._change(self._variation(seed)).apply(self._model)
+            self._change(Variation.of(seed, self._scene)).apply(self._model)
             self._seed = seed
         touch_up(self._model)
         self._data.qpos[:] = q

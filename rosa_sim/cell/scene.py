@@ -1,8 +1,8 @@
 """The MuJoCo model of a scene: a Panda with its hand, and what stands around it.
 
 The arm's geometry comes from the `dm-robotics-panda` wheel (Apache-2.0). Its visual meshes have 134k faces, so they
-are decimated once into a cache: `python -m rosa_sim.cell.scene`. What the scenes are is in
-`scenes.py`; what differs between the seeds of one is in its `Variation`.
+are decimated once into a cache: `python -m rosa_sim.cell.scene`. What stands around it a scene's `Layout` says; what
+differs between the seeds of one is in `Variation`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from pathlib import Path
 
 import mujoco
 
+from rosa_sim.cell.layout.draws import TONES
 from rosa_sim.cell.layout.hardware import PICK_PLACE, cell
-from rosa_sim.cell.layout.mjcf import camera, part
-from rosa_sim.cell.layout.scenes import SCENES
+from rosa_sim.cell.layout.mjcf import camera, numbers, part
+from rosa_sim.cell.layout.pieces import pieces
 
 CACHE_VERSION = "1"  # raise it when the decimation or the files below change
 _FACES = {"hand": 900, "finger": 250} | {f"link{i}": 900 for i in range(8)}
@@ -89,7 +90,8 @@ def scene_xml(scene: str = PICK_PLACE) -> str:
     """A whole scene as MJCF."""
     c = cell(scene)
     folder = ensure_scene_cache()
-    root = ET.fromstring(_CELL.format(meshes=folder, step=c["physics_step_s"]))
+    tones = {name: numbers(tone) for name, tone in TONES.items()}
+    root = ET.fromstring(_CELL.format(meshes=folder, step=c.physics_step_s, **tones))
     asset, world, actuator = part(root, "asset"), part(root, "worldbody"), part(root, "actuator")
     for name in _FACES:
         ET.SubElement(asset, "mesh", name=name, file=f"{name}.stl", inertia="shell")
@@ -100,7 +102,7 @@ def scene_xml(scene: str = PICK_PLACE) -> str:
     flange = base.find(".//body[@name='panda_link8']")
     assert flange is not None
     hand_body.set("quat", "0.9238795 0 0 -0.3826834")  # -45 degrees about z
-    hand_body.append(camera("wrist", c["cameras"]["wrist"]))
+    hand_body.append(camera("wrist", c.cameras["wrist"]))
     palm = {"type": "box", "pos": "0 0 0.033", "size": "0.03 0.1 0.032", "group": "5"}
     ET.SubElement(hand_body, "geom", {"name": "hand_collision", **palm})
     flange.append(hand_body)
@@ -117,7 +119,7 @@ def scene_xml(scene: str = PICK_PLACE) -> str:
     ET.SubElement(
         actuator, "position", name="gripper", tendon="split", kp="3000", kv="120", forcerange="-60 60"
     )
-    for piece in SCENES[scene].pieces():
+    for piece in pieces(c):
         world.append(piece)
     return ET.tostring(root, encoding="unicode")
 
@@ -160,10 +162,10 @@ _CELL = """
   <asset>
     <material name="arm_white" rgba="0.93 0.93 0.93 1" specular="0.3" shininess="0.4"/>
     <material name="arm_dark" rgba="0.18 0.18 0.2 1" specular="0.3" shininess="0.4"/>
-    <material name="table" rgba="0.75 0.66 0.52 1" specular="0.1"/>
-    <material name="mat" rgba="0.25 0.27 0.30 1" specular="0"/>
-    <material name="bin" rgba="0.55 0.57 0.6 1" specular="0.1"/>
-    <material name="floor" rgba="0.42 0.44 0.46 1" specular="0"/>
+    <material name="table" rgba="{table} 1" specular="0.1"/>
+    <material name="mat" rgba="{mat} 1" specular="0"/>
+    <material name="bin" rgba="{bin} 1" specular="0.1"/>
+    <material name="floor" rgba="{floor} 1" specular="0"/>
   </asset>
   <worldbody>
     <light name="key" pos="0.5 0 2" dir="0 0 -1" directional="true" castshadow="false" diffuse="0.6 0.6 0.6"/>

@@ -26,7 +26,7 @@ from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
 from rosa_sim.closed_loop.cells import FAILED, ONGOING
 from rosa_sim.played import PlayedRobot
-from rosa_sim.training.pick_place.evaluate import look
+from rosa_sim.training.data.looks import look
 
 ROBOT = load_robot(shipped("configs", "robots", "panda.yaml"))
 PERIOD_S = 1 / CONTROL_RATE_HZ

@@ -15,7 +15,7 @@ from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import INFERENCE_S, STEP_S, SynchronousArm
 from rosa_sim.cell.world import World
 from rosa_sim.closed_loop.cells import DONE, FAILED, GIVEN_UP_S, ONGOING
-from rosa_sim.training.pick_place.evaluate import look
+from rosa_sim.training.data.looks import look
 
 BUMPS_S = (0.3, 1.8)  # of motion: while the arm is on its way to the cube
 ON_THE_MAT_M, OPEN_M = 0.035, 0.06
@@ -52,8 +52,8 @@ class Bump:
         """Move the cube if it is time and it is not held."""
         if motion_s >= self._at_s:
             self._at_s = inf
-            if world.cube_position[2] < ON_THE_MAT_M and world.gripper_width > OPEN_M:
-                world.push_cube(self._by_m)
+            if world.block_positions[0, 2] < ON_THE_MAT_M and world.gripper_width > OPEN_M:
+                world.push_block(self._by_m)
 
 
 def pieces(

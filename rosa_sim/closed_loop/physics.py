@@ -22,7 +22,7 @@ from rosa_sim.cell.rollout import STEP_S
 from rosa_sim.cell.world import World
 from rosa_sim.closed_loop.cells import DONE, FAILED, GIVEN_UP_S, ONGOING
 from rosa_sim.closed_loop.table import PieceTrial
-from rosa_sim.training.pick_place.evaluate import look
+from rosa_sim.training.data.looks import look
 
 PERIOD_S = 1 / CONTROL_RATE_HZ
 

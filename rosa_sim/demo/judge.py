@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from rosa_contract.config.tasks import SYSTEM2, Task
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_sim.cell.layout.hardware import SORT_PARTS
-from rosa_sim.cell.sort_parts.world import SortWorld
+from rosa_sim.cell.world import World
 from rosa_sim.demo.episodes import Judge
-from rosa_sim.training.sort_parts.words import read_rule
+from rosa_sim.training.data.words import read_rule
 
 
 def judge_of(scene: str, task: Task) -> Judge | None:
@@ -31,7 +31,7 @@ class RuleJudge:
 
     def __init__(self, rule: int) -> None:
         self._rule = rule
-        self._world = SortWorld()
+        self._world = World(scene=SORT_PARTS)
 
     def __call__(self, seed: int, qpos: NDArray[np.float64]) -> str:
         self._world.set_state(seed, qpos)

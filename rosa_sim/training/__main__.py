@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("LP_NUM_THREADS", "1")  # the software renderer's threads: one process per core instead
 
-SORT_PARTS = ("sort_parts_collect", "sort_parts_fit", "sort_parts_evaluate", "sort_parts_verdicts")
 STEPS = (
     "collect",
     "policy",
@@ -23,9 +23,32 @@ STEPS = (
     "evaluate",
     "evaluate_tokens",
     "limits",
-    *SORT_PARTS,
+    "sort_parts_collect",
+    "sort_parts_fit",
+    "sort_parts_evaluate",
+    "sort_parts_verdicts",
     "one_model",
 )
+HAND_SHARDS, HELD_OUT_SHARDS = 9, 4
+OPTIONS: dict[str, tuple[int, str]] = {  # the defaults of `--...-steps` are those of the shipped weights
+    "workers": (max(1, os.cpu_count() or 1), "processes"),
+    "episodes": (480, "demonstrations to train on"),
+    "held-out-episodes": (100, "demonstrations to test the monitor on"),
+    "policy-steps": (1600, "training steps of the policy"),
+    "monitor-steps": (1000, "training steps of the monitor"),
+    "token-steps": (2500, "training steps of the token policy"),
+    "seeds": (100, "unseen seeds to evaluate on"),
+    "blank-seeds": (20, "seeds to evaluate on with blank images"),
+    "range-looks": (2000, "looks to fit the range of pictures on"),
+    "limit-cells": (20, "cells of `limits` for each change of the scene, and of `one_model`"),
+    "shards": (39, "of looks at the sorting cell, to train on"),
+    "eyes-steps": (5000, "training steps of each camera's eyes"),
+    "marks-steps": (1200, "first training steps of the vla model, beside the eyes"),
+    "vla-steps": (10_250, "training steps of the vla model in all"),
+    "sort-seeds": (20, "seeds of each kind of sorting task"),
+    "sort-looks": (600, "held-out looks to ask about"),
+    "sort-tables": (200, "seeds whose tables are judged"),
+}
 
 
 def main() -> int:
@@ -38,111 +61,68 @@ def main() -> int:
     parser.add_argument(
         "--work", type=Path, default=root / ".cache" / "training", help="demonstrations, checkpoints"
     )
-    parser.add_argument("--workers", type=int, default=max(1, os.cpu_count() or 1), help="processes")
-    parser.add_argument("--episodes", type=int, default=480, help="demonstrations to train on")
-    parser.add_argument(
-        "--held-out-episodes", type=int, default=100, help="demonstrations to test the monitor on"
-    )
-    parser.add_argument("--policy-steps", type=int, default=POLICY_STEPS, help="training steps of the policy")
-    parser.add_argument(
-        "--monitor-steps", type=int, default=MONITOR_STEPS, help="training steps of the monitor"
-    )
-    parser.add_argument(
-        "--token-steps", type=int, default=TOKEN_STEPS, help="training steps of the token policy"
-    )
+    for name, (default, words) in OPTIONS.items():
+        parser.add_argument(f"--{name}", type=int, default=default, help=words)
     parser.add_argument("--engine", default="pipelined", help="of the token policy, for evaluate_tokens")
-    parser.add_argument("--seeds", type=int, default=100, help="unseen seeds to evaluate on")
-    parser.add_argument("--blank-seeds", type=int, default=20, help="seeds to evaluate on with blank images")
-    parser.add_argument("--range-looks", type=int, default=2000, help="looks to fit the range of pictures on")
-    parser.add_argument(
-        "--limit-cells",
-        type=int,
-        default=20,
-        help="cells of `limits` for each change of the scene, and of `one_model`",
-    )
-    parser.add_argument(
-        "--shards", type=int, default=SHARDS, help="of looks at the sorting cell, to train on"
-    )
-    parser.add_argument(
-        "--eyes-steps", type=int, default=EYES_STEPS, help="training steps of each camera's eyes"
-    )
-    parser.add_argument(
-        "--marks-steps",
-        type=int,
-        default=MARKS_STEPS,
-        help="first training steps of the vla model, beside the eyes",
-    )
-    parser.add_argument(
-        "--vla-steps", type=int, default=VLA_STEPS, help="training steps of the vla model in all"
-    )
     parser.add_argument("--device", default="cpu", help="of the vla model's training: cpu or cuda")
-    parser.add_argument(
-        "--sort-seeds", type=int, default=SORT_SEEDS, help="seeds of each kind of sorting task"
-    )
-    parser.add_argument("--sort-looks", type=int, default=SORT_LOOKS, help="held-out looks to ask about")
-    parser.add_argument("--sort-tables", type=int, default=SORT_TABLES, help="seeds whose tables are judged")
     parser.add_argument(
         "--choose", action="store_true", help="judge other tables, and print the verdicts by certainty"
     )
     args = parser.parse_args()
-
-    from rosa_sim.training.pick_place import (
-        collect,
-        evaluate,
-        evaluate_tokens,
-        fit,
-        fit_tokens,
-        limits,
-        picture_range,
-    )
-    from rosa_sim.training.sort_parts import collect as sort_collect
-    from rosa_sim.training.sort_parts import evaluate as sort_evaluate
-    from rosa_sim.training.sort_parts import fit as sort_fit
-    from rosa_sim.training.sort_parts import one_model
-    from rosa_sim.training.sort_parts import verdicts as sort_verdicts
-
-    demos = args.work / "demos"
-    steps = STEPS if "all" in args.step else args.step
-    if "collect" in steps:
-        collect.collect(demos, args.episodes, args.held_out_episodes, args.workers)
-    if "policy" in steps:
-        print(f"wrote {fit.fit_policy(collect.load(demos, held_out=False), args.policy_steps, args.work)}")
-    if "monitor" in steps:
-        print(f"wrote {fit.fit_monitor(collect.load(demos, held_out=False), args.monitor_steps, args.work)}")
-    if "tokens" in steps:
-        print(
-            f"wrote {fit_tokens.fit_tokens(collect.load(demos, held_out=False), args.token_steps, args.work)}"
-        )
-    if "range" in steps:
-        print(f"wrote {picture_range.fit_range(args.range_looks)}")
-    met = "evaluate" not in steps or evaluate.evaluate(demos, args.seeds, args.blank_seeds, args.workers)
-    if "evaluate_tokens" in steps:
-        met = evaluate_tokens.evaluate_tokens(args.seeds, args.blank_seeds, args.workers, args.engine) and met
-    if "limits" in steps:
-        met = limits.measure_limits(args.limit_cells, args.workers) and met
-    sorting = args.work / "sort_parts"
-    if "sort_parts_collect" in steps:
-        sort_collect.collect(sorting / "demos", args.shards, HAND_SHARDS, HELD_OUT_SHARDS, args.workers)
-    if "sort_parts_fit" in steps:
-        lengths = sort_fit.Steps(args.eyes_steps, args.marks_steps, args.vla_steps)
-        print(f"wrote {sort_fit.fit_all(sorting / 'demos', lengths, sorting, args.workers, args.device)}")
-    if "sort_parts_evaluate" in steps:
-        met = (
-            sort_evaluate.evaluate(sorting / "demos", args.sort_seeds, args.sort_looks, args.workers) and met
-        )
-    if "sort_parts_verdicts" in steps:
-        met = sort_verdicts.judge(args.sort_tables, args.choose) and met
-    if "one_model" in steps:
-        one_model.compare(
-            args.limit_cells, args.workers
-        )  # says whether one would do, which nothing else waits for
-    return 0 if met else 1
+    steps = steps_of(args)
+    met = [steps[name]() for name in STEPS if {name, "all"} & {*args.step}]
+    return 0 if all(met) else 1
 
 
-POLICY_STEPS, MONITOR_STEPS, TOKEN_STEPS = 1600, 1000, 2500  # the shipped weights
-SHARDS, HAND_SHARDS, HELD_OUT_SHARDS = 39, 9, 4
-EYES_STEPS, MARKS_STEPS, VLA_STEPS = 5000, 1200, 10_250
-SORT_SEEDS, SORT_LOOKS, SORT_TABLES = 20, 600, 200
+def steps_of(args: argparse.Namespace) -> dict[str, Callable[[], bool]]:
+    """What each step does, and whether it met its aims."""
+    from rosa_sim.cell.layout.hardware import PICK_PLACE, SORT_PARTS
+    from rosa_sim.training.data.collect import collect, shards_of
+    from rosa_sim.training.data.dataset import load
+    from rosa_sim.training.data.moves import RECIPES
+    from rosa_sim.training.judge import evaluate, evaluate_vla, limits, one_model, verdicts
+    from rosa_sim.training.networks import picture_range, small, token_policy, vla
+
+    demos, sorting = args.work / "demos", args.work / "sort_parts"
+    per_shard = RECIPES[PICK_PLACE].episodes_per_shard
+    shards = shards_of(PICK_PLACE, args.episodes // per_shard, args.held_out_episodes // per_shard)
+    sort_shards = shards_of(SORT_PARTS, args.shards, HELD_OUT_SHARDS, HAND_SHARDS)
+    lengths = vla.Steps(args.eyes_steps, args.marks_steps, args.vla_steps)
+
+    def wrote(path: Path) -> bool:
+        print(f"wrote {path}")
+        return True
+
+    def collected(folder: Path, scene: str, first_seeds: list[int]) -> bool:
+        collect(folder, scene, first_seeds, args.workers)
+        return True
+
+    def compared() -> bool:
+        one_model.compare(args.limit_cells, args.workers)
+        return True  # says whether one would do, which nothing else waits for
+
+    return {
+        "collect": lambda: collected(demos, PICK_PLACE, shards),
+        "policy": lambda: wrote(small.fit_policy(load(demos, "train"), args.policy_steps, args.work)),
+        "monitor": lambda: wrote(small.fit_monitor(load(demos, "train"), args.monitor_steps, args.work)),
+        "tokens": lambda: wrote(token_policy.fit_tokens(load(demos, "train"), args.token_steps, args.work)),
+        "range": lambda: wrote(picture_range.fit_range(args.range_looks)),
+        "evaluate": lambda: evaluate.evaluate(demos, args.seeds, args.blank_seeds, args.workers),
+        "evaluate_tokens": lambda: evaluate.evaluate_tokens(
+            args.seeds, args.blank_seeds, args.workers, args.engine
+        ),
+        "limits": lambda: limits.measure_limits(args.limit_cells, args.workers),
+        "sort_parts_collect": lambda: collected(sorting / "demos", SORT_PARTS, sort_shards),
+        "sort_parts_fit": lambda: wrote(
+            vla.fit_all(sorting / "demos", lengths, sorting, args.workers, args.device)
+        ),
+        "sort_parts_evaluate": lambda: evaluate_vla.evaluate(
+            sorting / "demos", args.sort_seeds, args.sort_looks, args.workers
+        ),
+        "sort_parts_verdicts": lambda: verdicts.judge(args.sort_tables, args.choose),
+        "one_model": compared,
+    }
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -20,8 +20,8 @@ from rosa_interfaces.msg import WorldState
 
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput
 from rosa_server.models.panda.kinematics import inverse_path
-from rosa_sim.cell.arm import ArmInCell
 from rosa_sim.cell.expert import STEP_S, expert_chunk
+from rosa_sim.cell.layout.hardware import PICK_PLACE
 from rosa_sim.cell.world import World
 
 # As `rosa_server.models.panda.common`, which imports torch: seconds of a core for each worker.
@@ -35,6 +35,7 @@ class Oracle:
     input_spec = INPUT_SPEC
     max_batch = 4
     memory_mb = 0.0
+    scene = PICK_PLACE
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
@@ -44,7 +45,7 @@ class Oracle:
 
     def load(self) -> None:
         rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)  # the worker has its own
-        self.enter()
+        self.world = World(scene=self.scene)  # as it stands
         self._node = rclpy.create_node("oracle", namespace=self._namespace)
         self._node.create_subscription(WorldState, "world_state", self._on_world, qos_profile_sensor_data)
         executor = SingleThreadedExecutor()
@@ -78,23 +79,15 @@ class Oracle:
         newest = self._newest
         if newest is None:
             raise ValueError("no state of the cell has come")
-        self.world().set_state(int(newest.seed), np.array(newest.qpos))
+        self.world.set_state(int(newest.seed), np.array(newest.qpos))
         return [self.answer(one) for one in batch]
-
-    def enter(self) -> None:
-        """Make the world that `world` returns."""
-        raise NotImplementedError
-
-    def world(self) -> ArmInCell:
-        """The cell as it stands."""
-        raise NotImplementedError
 
     def answer(self, one: ModelInput) -> ModelOutput:
         """What the model would say if it knew the cell."""
         raise NotImplementedError
 
 
-def along(path: NDArray[np.floating], world: ArmInCell) -> ModelOutput:
+def along(path: NDArray[np.floating], world: World) -> ModelOutput:
     """The actions that lead the tool along `(n, 4)` positions m and gripper widths m."""
     joints = inverse_path(path[None, :, :3], world.joint_position[None])[0]
     actions = np.concatenate([joints, path[:, 3:]], axis=1).astype(np.float32)
@@ -104,13 +97,7 @@ def along(path: NDArray[np.floating], world: ArmInCell) -> ModelOutput:
 class PickPlaceOracle(Oracle):
     """The action model and the monitor of `configs/pick_place.yaml`: the scripted expert, and how the task stands."""
 
-    def enter(self) -> None:
-        self._world = World()
-
-    def world(self) -> World:
-        return self._world
-
     def answer(self, one: ModelInput) -> ModelOutput:
         if one.component == "monitor":
-            return ModelOutput(verdict=self._world.outcome())
-        return along(expert_chunk(self._world), self._world)
+            return ModelOutput(verdict=self.world.outcome())
+        return along(expert_chunk(self.world), self.world)

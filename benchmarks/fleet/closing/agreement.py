@@ -31,7 +31,7 @@ from rosa_sim.closed_loop.physics import PhysicalCell
 from rosa_sim.closed_loop.table import Table
 from rosa_sim.fleet.scenario import Body, load_scenario
 from rosa_sim.fleet.systems import system_of, without_limits
-from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
+from rosa_sim.training.data.pictures import POLICY_CAMERAS
 
 # system, robots, execution horizon and settling in ms, seconds, changes of the scenario
 FLEETS: tuple[tuple[str, int, float, float, float, dict[str, Any]], ...] = (

@@ -17,7 +17,7 @@ from rosa_server.models.panda.flow_policy import FlowPolicyBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.closed_loop.physics import trials
 from rosa_sim.closed_loop.table import PieceTrial, summary
-from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
+from rosa_sim.training.data.pictures import POLICY_CAMERAS
 
 TRIALS = RESULTS / "closed_loop_trials.json"
 CACHE = ROOT / ".cache" / "closed_loop"

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+SEEN_ONLY = {"contype": "0", "conaffinity": "0", "mass": "0.01"}  # a geom that touches nothing
+
 
 def look_at(position: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Camera axes at `position` (3,) looking at `target` (3,): rotation (3, 3) with columns right, up, backwards."""

@@ -44,7 +44,7 @@ class MujocoCameras:
         return {name: Frame(live(rgb, self._count), age_s) for name, rgb in pictures.items()}
 
     def focal_px(self, camera: str) -> float:
-        half_angle_rad = math.radians(cell(self.scene)["cameras"][camera]["fovy_deg"]) / 2
+        half_angle_rad = math.radians(cell(self.scene).cameras[camera]["fovy_deg"]) / 2
         return self._cameras[camera].height / 2 / math.tan(half_angle_rad)
 
     def close(self) -> None:

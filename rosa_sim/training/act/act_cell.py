@@ -14,7 +14,7 @@ from rosa_server.models.panda.kinematics import forward, inverse_path
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.world import World
-from rosa_sim.training.pick_place.collect import POLICY_CAMERAS, through_jpeg
+from rosa_sim.training.data.pictures import POLICY_CAMERAS, through_jpeg
 
 PICTURES = {name: f"observation.images.{name}" for name in POLICY_CAMERAS}
 STATE, ACTION = "observation.state", "action"

@@ -8,6 +8,8 @@ from lerobot.datasets.factory import IMAGENET_STATS
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rosa_sim.training.data.pictures import shifted
+
 MEAN, STD = (torch.tensor(IMAGENET_STATS[name]) for name in ("mean", "std"))
 SHIFT = 1  # px
 
@@ -20,15 +22,15 @@ def to_network(images: NDArray[np.uint8]) -> Tensor:
 
 def augmented(images: NDArray[np.uint8], rng: np.random.Generator) -> Tensor:
     """The same, each picture shifted, brighter or darker, tinted, and with noise."""
-    n, height, width, _ = images.shape
-    edged = np.pad(images, ((0, 0), (SHIFT, SHIFT), (SHIFT, SHIFT), (0, 0)), mode="edge")
-    moved = np.empty_like(images)
-    for row, (down, right) in enumerate(rng.integers(0, 2 * SHIFT + 1, (n, 2))):
-        moved[row] = edged[row, down : down + height, right : right + width]
+    n = len(images)
     gain = rng.uniform(0.8, 1.2, (n, 1, 1, 1)) * rng.uniform(0.95, 1.05, (n, 3, 1, 1))
     offset = rng.uniform(-0.2, 0.2, (n, 1, 1, 1))
     grain = _GRAIN[torch.from_numpy(rng.integers(0, len(_GRAIN), n))]
-    return to_network(moved) * torch.from_numpy(gain).float() + torch.from_numpy(offset).float() + grain
+    return (
+        to_network(shifted(images, rng, SHIFT)[0]) * torch.from_numpy(gain).float()
+        + torch.from_numpy(offset).float()
+        + grain
+    )
 
 
 # Drawn once: new noise for every batch is slow.

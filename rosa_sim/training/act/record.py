@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from rosa_sim.cell.expert import expert_chunk
 from rosa_sim.training.act.act_cell import ACTION, PICTURES, ROWS, STATE, TASK, ActCell
-from rosa_sim.training.pick_place.collect import displaced, start_anywhere, teleport_cube
+from rosa_sim.training.data.moves import displaced, disturb, start_anywhere
 
 REPO = "rosa/pick_place_expert"
 LOOKS, FRAMES = "looks.npz", "frames.npz"
@@ -98,7 +98,7 @@ def _anywhere(cell: ActCell, seed: int, rng: np.random.Generator) -> None:
     if rng.random() < 0.7:
         start_anywhere(world, rng)
     if rng.random() < 0.2:
-        teleport_cube(world, rng, str(rng.choice(["on_mat", "in_bin", "off_mat"])))
+        disturb(world, rng, str(rng.choice(["move", "put", "lose"])), (0, 0))
         world.set_state(world.seed, world.qpos)
 
 
@@ -137,6 +137,6 @@ def _truth(cell: ActCell, seen: Row) -> Row:
     return {
         **{name: seen[key] for name, key in PICTURES.items()},
         "tool": seen[STATE][:3],
-        "cube": world.cube_position.astype(np.float32),
-        "bin": world.bin_position.astype(np.float32),
+        "cube": world.block_positions[0].astype(np.float32),
+        "bin": world.bin_positions[0].astype(np.float32),
     }

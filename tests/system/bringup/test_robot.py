@@ -212,7 +212,7 @@ def test_pictures_are_what_the_robot_file_says(person: Person) -> None:
     front, wrist = SPEC.cameras["front"], SPEC.cameras["wrist"]
     assert (raw.height, raw.width, raw.encoding) == (front.height, front.width, "rgb8")
     assert np.array(raw.data).std() > 5, "a picture, not one colour"
-    fovy_deg = cell()["cameras"]["front"]["fovy_deg"]
+    fovy_deg = cell().cameras["front"]["fovy_deg"]
     assert info.k[0] == pytest.approx(front.height / 2 / np.tan(np.radians(fovy_deg) / 2))
     assert raw.header.frame_id == "robot/front_optical_frame"
     assert small.format == "rgb8; jpeg compressed bgr8"

@@ -14,14 +14,15 @@ from rosa_client.bringup.bringup import Bringup
 from rosa_client.bringup.graph import Robot
 from rosa_client.recording.bag import read
 from rosa_contract.config.factory import load_factory
-from rosa_sim.cell.layout.sort_variation import SortVariation
-from rosa_sim.cell.sort_parts.world import SortWorld
+from rosa_sim.cell.layout.hardware import SORT_PARTS
+from rosa_sim.cell.layout.variation import Variation
+from rosa_sim.cell.world import World
 from rosa_sim.demo.arguments import FIRST_SEED
 from rosa_sim.demo.episodes import episodes, stand_in
 from rosa_sim.demo.judge import judge_of
 from rosa_sim.ports import free_port
 from rosa_sim.timeline.lanes import robots
-from rosa_sim.training.sort_parts.words import read_plan, read_rule
+from rosa_sim.training.data.words import read_plan, read_rule
 from tests.system.domains import own_domain
 
 pytestmark = pytest.mark.slow
@@ -56,7 +57,8 @@ gateway:
 def seed_with_a_visitor() -> int:
     """One whose hand comes in early, while the first blocks are sorted, and stays for a while."""
     for seed in range(FIRST_SEED, FIRST_SEED + 200):
-        hand = SortVariation.of(seed).hand
+        hand = Variation.of(seed, SORT_PARTS).hand
+        assert hand is not None
         if hand.start_s < 6.0 and hand.stay_s > 3.0:
             return seed
     raise AssertionError("nobody visits")
@@ -100,11 +102,11 @@ def test_three_blocks_are_sorted_by_a_rule_in_words_while_a_person_reaches_in(
     # System 2 looks in every second round, the monitor every second. Where rounds are slow, it is the monitor that ends
     # the task, and the last plan is that of the last block, not "all done".
     steps = [step for step in map(read_plan, plans) if step is not None]
-    colours = {int(colour) for colour in SortVariation.of(seed).block_colour}
+    colours = {int(colour) for colour in Variation.of(seed, SORT_PARTS).block_colour}
     assert {colour for colour, _ in steps} == colours
     assert all(side == (0 if rule >> colour & 1 else 1) for colour, side in steps)
 
-    world, unsafe = SortWorld(), []
+    world, unsafe = World(scene=SORT_PARTS), []
     for shot in shots:
         world.set_state(shot.seed, shot.qpos)
         unsafe.append(not world.safe)

@@ -76,7 +76,7 @@ class Stage:
         self._data = mujoco.MjData(self._model)
         self._camera = camera
         self._model.camera(camera).fovy[0] = FOVY_DEG
-        for name in ("cube", "cylinder", "sphere", "disc"):  # out of the way
+        for name in ("block0", "cylinder", "sphere", "disc"):  # out of the way
             at = int(self._model.joint(self._model.body(name).jntadr[0]).qposadr[0])
             self._data.qpos[at : at + 3] = (2.0, 0.0, -0.6)
         self._renderer = mujoco.Renderer(self._model, height=RENDERED[1], width=RENDERED[0])

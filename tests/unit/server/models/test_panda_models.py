@@ -15,8 +15,10 @@ from rosa_sim.cell.layout.hardware import panda
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import SynchronousArm
 from rosa_sim.cell.world import World
-from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
-from rosa_sim.training.pick_place.evaluate import look, play
+from rosa_sim.training.data.looks import look
+from rosa_sim.training.data.pictures import POLICY_CAMERAS
+from rosa_sim.training.judge.evaluate import BLANK, UNSEEN
+from rosa_sim.training.judge.trials import play_kind
 
 
 @pytest.fixture(scope="module")
@@ -41,27 +43,25 @@ def cell():
 
 
 @pytest.mark.slow
-def test_the_policy_solves_two_unseen_cells_from_pictures(policy, monitor, cell):
-    world, renderer = cell
-    for seed in (3, 4):
-        episode = play(seed, world, renderer, policy, monitor)
-        assert episode.outcome == "done", episode.why
+def test_the_policy_solves_two_unseen_cells_from_pictures(policy, monitor):
+    for trial in play_kind((policy, {"monitor": monitor}), UNSEEN, (3, 4)):
+        assert trial.outcome == "done", trial.why
+        assert trial.monitor_right > 0.8 * len(trial.looks)
 
 
 @pytest.mark.slow
-def test_blind_it_does_not(policy, monitor, cell):
-    world, renderer = cell
-    assert play(3, world, renderer, policy, monitor, blank=True).outcome != "done"
+def test_blind_it_does_not(policy):
+    assert play_kind((policy, {}), BLANK, [3])[0].outcome != "done"
 
 
 def test_the_monitor_tells_done_from_ongoing_from_failed(monitor, cell):
     world, renderer = cell
     for seed in (21, 22, 23):
         world.reset(seed)
-        at = world.model.joint("cube").qposadr[0]
+        at = world.model.joint("block0").qposadr[0]
         for place, verdict in (
-            (world.cube_position, "ongoing"),
-            ([*world.bin_position, 0.022], "done"),
+            (world.block_positions[0], "ongoing"),
+            ([*world.bin_positions[0], 0.022], "done"),
             ([0.5, 0.9, -0.6], "failed"),
         ):
             qpos = world.qpos

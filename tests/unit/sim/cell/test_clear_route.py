@@ -63,7 +63,7 @@ def touched(world: World) -> dict[str, float]:
         robot = [model.body(model.geom_bodyid[geom]).name.startswith("panda") for geom in pair]
         fixed = [geom for geom, arm in zip(pair, robot, strict=True) if not arm]
         name = model.geom(fixed[0]).name if len(fixed) == 1 else ""
-        if name == "table" or name.startswith("bin"):
+        if name == "table" or name.startswith("left_bin"):
             mujoco.mj_contactForce(model, world.data, i, force)
             found[name] = max(found.get(name, 0.0), abs(float(force[0])))
     return found
@@ -76,7 +76,7 @@ def begin(seed: int, in_bin: bool, holds: bool) -> Route | None:
     if in_bin:
         tool = np.array(
             [
-                *(world.bin_position + rng.uniform(-1, 1, 2) * (0.03 if holds else 0.014)),
+                *(world.bin_positions[0] + rng.uniform(-1, 1, 2) * (0.03 if holds else 0.014)),
                 rng.uniform(0.022, 0.06),
             ]
         )
@@ -88,7 +88,7 @@ def begin(seed: int, in_bin: bool, holds: bool) -> Route | None:
     qpos[:7] = q
     qpos[7:9] = 0.021 if holds else 0.04
     if holds:
-        cube = int(world.model.joint("cube").qposadr[0])
+        cube = int(world.model.joint("block0").qposadr[0])
         place, rotation = forward(q)
         qpos[cube : cube + 3] = place + rotation @ [0.0, 0.0, rng.uniform(-0.006, 0.004)]
         turn = np.zeros(4)
@@ -110,7 +110,7 @@ def run(seed: int, in_bin: bool, holds: bool) -> Route | None:
         return None
     route.move("clear")
     if holds:
-        assert np.linalg.norm(route.world.cube_position - route.world.tool_position) < 0.03, (
+        assert np.linalg.norm(route.world.block_positions[0] - route.world.tool_position) < 0.03, (
             "it is still held"
         )
         route.move("drop")
@@ -135,6 +135,6 @@ def test_a_retry_gets_home_from_anywhere_and_leaves_what_it_held_on_the_mat(
     for route in done:
         assert max(route.forces_n.values(), default=0.0) < TOUCH_N, route.forces_n
         if holds:
-            x, y, z = route.world.cube_position
-            mat = cell()["mat"]
+            x, y, z = route.world.block_positions[0]
+            mat = cell().mat
             assert mat["x"][0] < x < mat["x"][1] and mat["y"][0] < y < mat["y"][1] and z < 0.03, (x, y, z)

@@ -31,7 +31,7 @@ def test_it_picks_the_cube_up_from_where_it_was_moved_to():
     world = World(12)
     solve(world, 3)
     qpos = world.qpos
-    at = world.model.joint("cube").qposadr[0]
+    at = world.model.joint("block0").qposadr[0]
     qpos[at : at + 3] = 0.45, -0.15, 0.021
     qpos[7:9] = 0.0  # and the gripper is closed
     world.set_state(12, qpos)

@@ -17,7 +17,7 @@ def world() -> World:
 
 def put_cube(world: World, x: float, y: float, z: float) -> None:
     qpos = world.qpos
-    at = world.model.joint("cube").qposadr[0]
+    at = world.model.joint("block0").qposadr[0]
     qpos[at : at + 3] = x, y, z
     world.set_state(world.seed, qpos)
 
@@ -32,15 +32,13 @@ def test_the_same_seed_gives_the_same_cell_and_another_seed_another(world):
 
 
 def test_every_cell_can_be_solved_the_cube_is_on_the_mat_and_clear_of_the_distractors():
-    (x0, x1), (y0, y1) = cell()["mat"]["x"], cell()["mat"]["y"]
     for seed in range(300):
         variation = Variation.of(seed)
-        x, y = variation.cube_xy
-        assert x0 < x < x1 and y0 < y < y1
+        assert cell().on_mat(variation.block_xy[0])
         assert 1 <= len(variation.distractors) <= 3
         for xy in variation.distractors.values():
-            assert np.linalg.norm(xy - variation.cube_xy) > cell()["distractors"]["clearance"]
-            assert np.abs(xy - variation.bin_xy).max() > cell()["bin"]["inner_half_size"]
+            assert np.linalg.norm(xy - variation.block_xy[0]) > cell().distractors["clearance"]
+            assert np.abs(xy - variation.bin_xy[0]).max() > max(cell().bins["inner_half"])
 
 
 def test_the_arm_stands_at_home_and_follows_a_setpoint(world):
@@ -68,7 +66,7 @@ def test_home_and_safe_pose_are_inside_the_limits():
 def test_a_fresh_cell_is_ongoing_a_cube_in_the_bin_is_done_and_a_lost_cube_failed(world):
     world.reset(2)
     assert world.outcome() == "ongoing"
-    put_cube(world, *world.bin_position, 0.025)
+    put_cube(world, *world.bin_positions[0], 0.025)
     assert world.outcome() == "done"
     put_cube(world, 0.75, -0.4, 0.021)
     assert world.outcome() == "failed"

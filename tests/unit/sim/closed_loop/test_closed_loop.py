@@ -25,7 +25,7 @@ from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.measure import Outcome
 from rosa_sim.fleet.scenario import Body, load_scenario
 from rosa_sim.fleet.systems import fleet_of, system_of, without_limits
-from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
+from rosa_sim.training.data.pictures import POLICY_CAMERAS
 
 ROOT = Path(__file__).parents[4]
 STEPS = 4  # of 50 ms

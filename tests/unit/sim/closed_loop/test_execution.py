@@ -16,7 +16,7 @@ from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
 from rosa_sim.closed_loop.asynchronous import INPAINT, PERIOD_S, SWITCH, Shop, episode
 from rosa_sim.closed_loop.horizons import Bump, done, pieces
-from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
+from rosa_sim.training.data.pictures import POLICY_CAMERAS
 
 TASK = """
 server_cluster: {{num_servers: 1}}
@@ -77,12 +77,12 @@ def test_pieces_play_the_horizon_that_their_policy_chooses(
 def test_a_bump_moves_the_cube_once_and_never_off_the_mat() -> None:
     for seed in range(8):
         world, bump = World(seed), Bump(seed, 0.06)
-        begun = world.cube_position
+        begun = world.block_positions[0]
         bump.touch(world, 0.0)
-        assert np.array_equal(world.cube_position, begun), "not before its time"
+        assert np.array_equal(world.block_positions[0], begun), "not before its time"
         bump.touch(world, 5.0)
-        moved = world.cube_position
+        moved = world.block_positions[0]
         assert np.linalg.norm(moved - begun) == pytest.approx(0.06)
-        assert not world.cube_lost
+        assert world.blocks[0].place == "mat"
         bump.touch(world, 6.0)
-        assert np.array_equal(world.cube_position, moved)
+        assert np.array_equal(world.block_positions[0], moved)

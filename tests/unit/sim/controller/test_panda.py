@@ -159,7 +159,7 @@ def test_a_machine_that_stalls_does_not_throw_what_the_arm_holds(stalled_s: floa
     """The cell's updates stop while commands go on: a short stall is made up for, after a long one time stood still."""
     bench = Bench()
     panda, world = bench.panda, bench.panda.world
-    above = world.cube_position + np.array([0.0, 0.0, 0.002])
+    above = world.block_positions[0] + np.array([0.0, 0.0, 0.002])
     world.set_state(world.seed, np.concatenate([reaching(above, world), world.qpos[7:]]))
     panda._stand()
     panda.grip(0.0)
@@ -183,5 +183,7 @@ def test_a_machine_that_stalls_does_not_throw_what_the_arm_holds(stalled_s: floa
         bench.now_s += PERIOD_S
         panda.update(bench.now_s, PERIOD_S)
     bench.run(1.5, command)
-    assert world.cube_position[2] > 0.2, "it is lifted"
-    assert np.linalg.norm(world.cube_position - world.tool_position) < 0.02, "and still between the fingers"
+    assert world.block_positions[0][2] > 0.2, "it is lifted"
+    assert np.linalg.norm(world.block_positions[0] - world.tool_position) < 0.02, (
+        "and still between the fingers"
+    )

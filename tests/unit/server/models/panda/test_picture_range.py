@@ -15,9 +15,9 @@ from rosa_server.models.registry import BackendError
 from rosa_sim.cell.layout.variation import CHANGES, with_light
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
-from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
-from rosa_sim.training.pick_place.evaluate import look
-from rosa_sim.training.pick_place.picture_range import bin_region
+from rosa_sim.training.data.looks import look
+from rosa_sim.training.data.pictures import POLICY_CAMERAS
+from rosa_sim.training.networks.picture_range import bin_region
 
 RANGE_FILE = WEIGHTS_DIR / "panda_task_monitor.range.json"
 SEEDS = range(21, 31)
@@ -40,8 +40,8 @@ def finished_looks(change):
     try:
         for seed in SEEDS:
             world.reset(seed)
-            qpos, at = world.qpos, world.model.joint("cube").qposadr[0]
-            qpos[at : at + 3] = [*world.bin_position, 0.022]
+            qpos, at = world.qpos, world.model.joint("block0").qposadr[0]
+            qpos[at : at + 3] = [*world.bin_positions[0], 0.022]
             world.set_state(seed, qpos)
             assert world.outcome() == "done"
             yield look(world, renderer)

@@ -15,8 +15,10 @@ from rosa_server.models.cancellation import Cancellation
 from rosa_server.models.token_policy.backend import ENGINES, TokenPolicyBackend
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
-from rosa_sim.training.pick_place.collect import POLICY_CAMERAS
-from rosa_sim.training.pick_place.evaluate import look, play
+from rosa_sim.training.data.looks import look
+from rosa_sim.training.data.pictures import POLICY_CAMERAS
+from rosa_sim.training.judge.evaluate import BLANK, UNSEEN
+from rosa_sim.training.judge.trials import play_kind
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +48,14 @@ def backend(request):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["pipelined"], indirect=True)
-def test_through_the_pipeline_it_solves_two_unseen_cells_from_pictures(backend, cell):
-    for seed in (3, 4):
-        assert play(seed, *cell, backend, None).outcome == "done"
+def test_through_the_pipeline_it_solves_two_unseen_cells_from_pictures(backend):
+    assert [one.outcome for one in play_kind((backend, {}), UNSEEN, (3, 4))] == ["done", "done"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["pipelined"], indirect=True)
-def test_blind_it_does_not(backend, cell):
-    assert play(3, *cell, backend, None, blank=True).outcome != "done"
+def test_blind_it_does_not(backend):
+    assert play_kind((backend, {}), BLANK, [3])[0].outcome != "done"
 
 
 @pytest.mark.parametrize("backend", ["continuous", "pipelined"], indirect=True)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rosa_server.models.vla import judging
-from rosa_sim.training.sort_parts import words
-from rosa_sim.training.sort_parts.prompts import monitor_text
+from rosa_sim.training.data import words
+from rosa_sim.training.data.words import monitor_text
 
 RULE = words.rule_text(words.rule_of([0, 2]))
 ONGOING, DONE, FAILED = (0.9, 0.05, 0.05), (0.02, 0.95, 0.03), (0.02, 0.03, 0.95)

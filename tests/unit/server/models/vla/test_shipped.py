@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from rosa_server.models.vla.backend import VlaBackend
-from rosa_sim.training.sort_parts.episodes import KINDS, Player
+from rosa_sim.cell.layout.hardware import SORT_PARTS
+from rosa_sim.training.judge.episodes import Player
+from rosa_sim.training.judge.evaluate_vla import KINDS
+from rosa_sim.training.judge.trials import play_kind
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +23,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def player(model):
-    made = Player(model)
+    made = Player(model, {"monitor": model}, KINDS[0], SORT_PARTS)
     yield made
     made.close()
 
@@ -28,17 +31,14 @@ def player(model):
 @pytest.mark.slow
 def test_it_puts_the_named_block_into_the_named_bin(player):
     for seed in SOLVED:
-        episode = player.one_block(seed)
+        episode = player.play(seed)
         assert episode.outcome == "done", episode.why
 
 
 @pytest.mark.slow
 def test_asked_for_another_block_it_does_not_move_this_one(model):
-    wrong = Player(model, next(kind for kind in KINDS if kind.wrong_prompt))
-    try:
-        assert wrong.one_block(SOLVED[0]).outcome != "done"
-    finally:
-        wrong.close()
+    wrong = next(kind for kind in KINDS if kind.wrong_prompt)
+    assert play_kind((model, {}), wrong, SOLVED[:1], SORT_PARTS)[0].outcome != "done"
 
 
 def test_a_hand_in_the_workcell_is_unsafe_and_none_is_safe(model, player):

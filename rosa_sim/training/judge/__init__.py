@@ -1,0 +1,1 @@
+"""How good the shipped models are: one loop that plays episodes, and what is counted of them."""

@@ -1,0 +1,1 @@
+"""What is taught: one loop that trains, and for each network its losses."""

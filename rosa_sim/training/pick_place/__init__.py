@@ -1,1 +1,0 @@
-"""Training and evaluation of the models of the pick-and-place cell."""

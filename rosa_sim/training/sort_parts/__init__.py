@@ -1,1 +1,0 @@
-"""The data, and the training, of the model that sorts parts."""
