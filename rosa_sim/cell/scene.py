@@ -1,8 +1,8 @@
 """The MuJoCo model of a scene: a Panda with its hand, and what stands around it.
 
 The arm's geometry comes from the `dm-robotics-panda` wheel (Apache-2.0). Its visual meshes have 134k faces, so they
-are decimated once into a cache: `python -m rosa_sim.cell.scene`. What stands around it a scene's `Layout` says; what
-differs between the seeds of one is in `Variation`.
+are decimated once into a cache: `python -m rosa_sim.cell.scene`. What stands around it a `CellLayout` says;
+what differs between the seeds of one is in `Variation`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rosa_sim.cell.layout.hand import draw_hand
-from rosa_sim.cell.layout.hardware import SIDES, Layout
+from rosa_sim.cell.layout.hardware import SIDES, CellLayout
 from rosa_sim.cell.layout.mjcf import look_at
 
 Vector = NDArray[np.float64]
@@ -31,7 +31,7 @@ TONES = {
 _TRIES = 2000
 
 
-def draw(c: Layout, seed: int) -> Fields:
+def draw(c: CellLayout, seed: int) -> Fields:
     """All that differs between seeds."""
     rng = np.random.default_rng([c.seeds["stream"], seed])
     drawn: Fields = {}
@@ -41,7 +41,7 @@ def draw(c: Layout, seed: int) -> Fields:
     return drawn
 
 
-def spaced(xy: Vector, c: Layout) -> bool:
+def spaced(xy: Vector, c: CellLayout) -> bool:
     """Whether blocks at `(n, 2)` leave room for the fingers and differ in their distance from the base."""
     pairs = [(i, j) for i in range(len(xy)) for j in range(i)]
     return all(
@@ -50,7 +50,7 @@ def spaced(xy: Vector, c: Layout) -> bool:
     )
 
 
-def _blocks(rng: np.random.Generator, c: Layout, drawn: Fields) -> Fields:
+def _blocks(rng: np.random.Generator, c: CellLayout, drawn: Fields) -> Fields:
     """Places on the mat, apart from each other as far as the fingers and the order of plans need, and colours."""
     margin, count = c.blocks["margin_in_mat"], c.blocks["count"]
     (x0, x1), (y0, y1) = c.mat["x"], c.mat["y"]
@@ -62,17 +62,17 @@ def _blocks(rng: np.random.Generator, c: Layout, drawn: Fields) -> Fields:
     raise RuntimeError(f"no room for {count} blocks on the mat: spacing {c.blocks['spacing']} m")
 
 
-def _yaws(rng: np.random.Generator, c: Layout, drawn: Fields) -> Fields:
+def _yaws(rng: np.random.Generator, c: CellLayout, drawn: Fields) -> Fields:
     return {"block_yaw": rng.uniform(-1, 1, c.blocks["count"]) * c.blocks["max_yaw_rad"]}
 
 
-def _bins(rng: np.random.Generator, c: Layout, drawn: Fields) -> Fields:
+def _bins(rng: np.random.Generator, c: CellLayout, drawn: Fields) -> Fields:
     xy = np.array([[rng.uniform(*c.bins["x"]), rng.uniform(*c.bins["y"])] for _ in c.bin_names])
     xy[:, 1] *= [SIDES[side] for side in c.bin_names]
     return {"bin_xy": xy}
 
 
-def _distractors(rng: np.random.Generator, c: Layout, drawn: Fields) -> Fields:
+def _distractors(rng: np.random.Generator, c: CellLayout, drawn: Fields) -> Fields:
     """Some of them, on the table, clear of the blocks, of the bins and of each other."""
     assert c.distractors is not None
     low, high = c.distractors["count"]
@@ -89,7 +89,7 @@ def _distractors(rng: np.random.Generator, c: Layout, drawn: Fields) -> Fields:
     return {"distractors": placed}
 
 
-def _paint(rng: np.random.Generator, c: Layout, drawn: Fields) -> Fields:
+def _paint(rng: np.random.Generator, c: CellLayout, drawn: Fields) -> Fields:
     colours = [c.colours[c.colour_names[colour]] for colour in drawn["block_colour"]]
     paint = {name: _rgb(rng, ranges) for name, ranges in zip(c.block_names, colours, strict=True)}
     return {"paint": paint | {name: _rgb(rng, c.distractors or {}) for name in c.shapes}}
@@ -100,7 +100,7 @@ def _rgb(rng: np.random.Generator, ranges: Any) -> Vector:
     return np.array(colorsys.hsv_to_rgb(hue % 1.0, saturation, brightness))
 
 
-def _tones(rng: np.random.Generator, c: Layout, drawn: Fields) -> Fields:
+def _tones(rng: np.random.Generator, c: CellLayout, drawn: Fields) -> Fields:
     jitter, tones = c.tones["jitter"], {}
     for name in (*TONES, *(["tape"] if "tape" in c.tones else [])):
         factor = rng.uniform(1 - jitter, 1 + jitter) * (1.0 + rng.uniform(-0.05, 0.05, 3))
@@ -108,7 +108,7 @@ def _tones(rng: np.random.Generator, c: Layout, drawn: Fields) -> Fields:
     return {"tones": tones}
 
 
-def _cameras(rng: np.random.Generator, c: Layout, drawn: Fields) -> Fields:
+def _cameras(rng: np.random.Generator, c: CellLayout, drawn: Fields) -> Fields:
     """Shifted within a box, or, where the layout has a `jitter_rad`, within a ball, and turned."""
     cameras, roll = {}, {}
     for name, camera in c.cameras.items():
@@ -134,11 +134,11 @@ def _in_ball(rng: np.random.Generator) -> Vector:
     return np.asarray(way / np.linalg.norm(way) * rng.uniform() ** (1 / 3))
 
 
-def _light_share(rng: np.random.Generator, c: Layout, drawn: Fields) -> Fields:
+def _light_share(rng: np.random.Generator, c: CellLayout, drawn: Fields) -> Fields:
     return {"light_share": float(np.exp(rng.uniform(np.log(c.lighting["share"]), 0.0)))}
 
 
-def _light(rng: np.random.Generator, c: Layout, drawn: Fields) -> Fields:
+def _light(rng: np.random.Generator, c: CellLayout, drawn: Fields) -> Fields:
     light, share, tilt = c.lighting, drawn.get("light_share", 1.0), c.lighting["key_tilt"]
     return {
         "light_direction": np.array([rng.uniform(-tilt, tilt), rng.uniform(-tilt, tilt), -1.0]),
@@ -148,11 +148,11 @@ def _light(rng: np.random.Generator, c: Layout, drawn: Fields) -> Fields:
     }
 
 
-def _hand(rng: np.random.Generator, c: Layout, drawn: Fields) -> Fields:
+def _hand(rng: np.random.Generator, c: CellLayout, drawn: Fields) -> Fields:
     return {"hand": draw_hand(rng, c)}
 
 
-_DRAWS: dict[str, Callable[[np.random.Generator, Layout, Fields], Fields]] = {
+_DRAWS: dict[str, Callable[[np.random.Generator, CellLayout, Fields], Fields]] = {
     "blocks": _blocks,
     "yaws": _yaws,
     "bins": _bins,

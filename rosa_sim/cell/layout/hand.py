@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from rosa_sim.cell.layout.hardware import Layout
+from rosa_sim.cell.layout.hardware import CellLayout
 from rosa_sim.cell.layout.mjcf import SEEN_ONLY, box, numbers
 
 Vector = NDArray[np.float64]
@@ -51,7 +51,7 @@ class Hand:
         model.geom(SLEEVE).rgba[:3] = self.sleeve
 
 
-def draw_hand(rng: np.random.Generator, c: Layout) -> Hand:
+def draw_hand(rng: np.random.Generator, c: CellLayout) -> Hand:
     """A hand that comes from the front or from a side, and where it stays inside the workcell."""
     assert c.hand is not None and c.workcell is not None
     h, zone = c.hand, c.workcell

@@ -25,7 +25,7 @@ Section = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Layout:
+class CellLayout:
     """A cell as data: what its scene's file says of it. Lengths in m, angles in rad."""
 
     physics_step_s: float
@@ -83,7 +83,7 @@ def panda() -> RobotSpec:
 
 
 @cache
-def cell(scene: str = PICK_PLACE) -> Layout:
+def cell(scene: str = PICK_PLACE) -> CellLayout:
     """The layout of a scene, from its file. Raises `ValueError` for an unknown scene."""
     if scene not in SCENE_FILES:
         raise ValueError(f"unknown scene {scene!r}: known are {', '.join(SCENE_FILES)}")
@@ -92,4 +92,4 @@ def cell(scene: str = PICK_PLACE) -> Layout:
         raise FileNotFoundError(
             f"{path} is missing: run from a checkout of ROSA, or set ROSA_HARDWARE_DIR to its hardware folder"
         )
-    return Layout(**yaml.safe_load(path.read_text()))
+    return CellLayout(**yaml.safe_load(path.read_text()))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 from rosa_sim.cell.layout.hand import hand_body
-from rosa_sim.cell.layout.hardware import SIDES, Layout
+from rosa_sim.cell.layout.hardware import SIDES, CellLayout
 from rosa_sim.cell.layout.mjcf import SEEN_ONLY, box, camera
 
 TAPES = ("tape_front", "tape_left", "tape_right")
 
 
-def pieces(c: Layout) -> list[ET.Element]:
+def pieces(c: CellLayout) -> list[ET.Element]:
     """A table with a mat, bins, fixed cameras and blocks; where the layout has them a taped zone, distractors, a hand.
 
     Blocks, distractors and the hand move, in this order in qpos.
@@ -23,7 +23,7 @@ def pieces(c: Layout) -> list[ET.Element]:
     return [*_ground(c), *_tapes(c), *bins, *cameras, *blocks, *_distractors(c), *hand]
 
 
-def _ground(c: Layout) -> list[ET.Element]:
+def _ground(c: CellLayout) -> list[ET.Element]:
     """Table, mat and floor."""
     (x0, x1), (y0, y1) = c.table["x"], c.table["y"]
     thick = c.table["thickness"]
@@ -40,7 +40,7 @@ def _ground(c: Layout) -> list[ET.Element]:
     return [table, mat, floor]
 
 
-def _tapes(c: Layout) -> list[ET.Element]:
+def _tapes(c: CellLayout) -> list[ET.Element]:
     """What marks the zone that nobody may reach into while the arm moves."""
     if c.workcell is None:
         return []
@@ -53,7 +53,7 @@ def _tapes(c: Layout) -> list[ET.Element]:
     return [front, *sides]
 
 
-def _bin(name: str, c: Layout, at: str) -> ET.Element:
+def _bin(name: str, c: CellLayout, at: str) -> ET.Element:
     (half_x, half_y), wall, height = c.bins["inner_half"], c.bins["wall"], c.bins["height"]
     body = ET.Element("body", name=name, pos=at)
     for side, sx, sy in (("x0", -1, 0), ("x1", 1, 0), ("y0", 0, -1), ("y1", 0, 1)):
@@ -64,7 +64,7 @@ def _bin(name: str, c: Layout, at: str) -> ET.Element:
     return body
 
 
-def _block(name: str, c: Layout) -> ET.Element:
+def _block(name: str, c: CellLayout) -> ET.Element:
     half = c.blocks["half_size"]
     body = ET.Element("body", name=name, pos="0.5 0 0.02")
     ET.SubElement(body, "freejoint", name=name)
@@ -73,7 +73,7 @@ def _block(name: str, c: Layout) -> ET.Element:
     return body
 
 
-def _distractors(c: Layout) -> list[ET.Element]:
+def _distractors(c: CellLayout) -> list[ET.Element]:
     bodies = []
     for number, (name, shape) in enumerate(c.shapes.items()):
         body = ET.Element("body", name=name, pos=f"2 {number} -0.6")

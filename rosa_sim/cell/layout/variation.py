@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rosa_sim.cell.layout.draws import draw
 from rosa_sim.cell.layout.hand import Hand
-from rosa_sim.cell.layout.hardware import PICK_PLACE, Layout, cell, panda
+from rosa_sim.cell.layout.hardware import PICK_PLACE, CellLayout, cell, panda
 from rosa_sim.cell.layout.mjcf import look_at
 from rosa_sim.cell.layout.pieces import TAPES
 
@@ -24,7 +24,7 @@ class Variation:
     """What a seed makes of a layout. Lengths in m, angles in rad, colours RGB 0..1. Nobody writes into it."""
 
     seed: int
-    layout: Layout
+    layout: CellLayout
     block_xy: Vector  # (blocks, 2)
     block_yaw: Vector  # (blocks,)
     block_colour: NDArray[np.int64]  # (blocks,) ids of the layout's colours

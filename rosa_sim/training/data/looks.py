@@ -12,7 +12,7 @@ from rosa_server.models.backend import ModelInput
 from rosa_server.models.panda.kinematics import forward
 from rosa_sim.cell.expert import expert_chunk
 from rosa_sim.cell.layout.hand import draw_hand
-from rosa_sim.cell.layout.hardware import Layout
+from rosa_sim.cell.layout.hardware import CellLayout
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
 from rosa_sim.training.data.pictures import through_jpeg
@@ -102,7 +102,7 @@ class LookRecorder:
         }
 
 
-def hand_place(c: Layout, inside: Vector, way_in: Vector, rng: np.random.Generator) -> Vector:
+def hand_place(c: CellLayout, inside: Vector, way_in: Vector, rng: np.random.Generator) -> Vector:
     """Where on its way a hand is seen `(3,)`: mostly inside the workcell, else outside of it, near the edge or not."""
     reach = rng.uniform(0.0, 0.32) if rng.random() < 0.55 else 0.0
     zone = c.workcell

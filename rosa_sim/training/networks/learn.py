@@ -20,8 +20,8 @@ from tqdm import tqdm
 
 from rosa_server.models.panda.vision import WEIGHTS_DIR, save_weights, to_tensor
 from rosa_sim.training.data.pictures import shifted
-from rosa_sim.training.results import RESULTS
 
+RESULTS = Path(__file__).resolve().parents[3] / "benchmarks" / "results"
 CHECKPOINT_EVERY = 250
 EMA = 0.995
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+from rosa_sim.training.networks.learn import RESULTS
 
 
 def conclude(

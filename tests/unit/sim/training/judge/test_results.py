@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rosa_sim.training.results import conclude
+from rosa_sim.training.judge.results import conclude
 
 HELD = {"aim": "at least 95 % succeed", "value": 0.97, "holds": True}
 MISSED = {"aim": "no wrong done", "value": 3, "holds": False}
