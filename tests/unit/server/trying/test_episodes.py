@@ -158,6 +158,17 @@ def test_joints_are_found_by_name_in_the_robots_order(tmp_path: Path) -> None:
     assert one.state["gripper_width"][0] in (0.0, np.float32(OPEN_M))
 
 
+def test_shares_of_a_joints_range_are_read_with_the_robots_limits(tmp_path: Path) -> None:
+    """Where the range is 100 degrees to either side, they are the same numbers as degrees."""
+    dataset = Dataset(tmp_path, "v3.0")
+    ends = np.radians([-100.0, -100.0]), np.radians([100.0, 100.0])
+    shares = Units("range_m100_100", UNITS.gripper, UNITS.ranges, ends)
+    [one] = read_episode(tmp_path, [], JOINTS, shares, 1, 1, dataset.table)
+    [other] = read_episode(tmp_path, [], JOINTS, UNITS, 1, 1, dataset.table)
+    assert np.allclose(one.state["joint_position"], other.state["joint_position"])
+    assert np.allclose(one.recorded.rows, other.recorded.rows)  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("names", [None, {"motors": ["a", "b", "c"]}])
 def test_columns_that_say_nothing_are_joints_and_then_the_gripper(tmp_path: Path, names: Any) -> None:
     dataset = Dataset(tmp_path, "v2.1", names=names)
@@ -169,6 +180,7 @@ def test_columns_that_say_nothing_are_joints_and_then_the_gripper(tmp_path: Path
     ("changes", "cause", "said"),
     [
         ({"units": Units("rad")}, "wrong_units", "--recorded-unit deg"),
+        ({"units": Units("range_m100_100")}, "wrong_units", "needs the joints' limits: --robot FILE"),
         ({"joints": ("a", "b", "c", "d")}, "nothing_recorded", "expected the robot's joints, a, b, c, d"),
         ({"cameras": ["fron"]}, "unknown_camera", "did you mean 'front'?"),
         ({"episode": 0}, "nothing_recorded", "nothing moves in episode 0"),
