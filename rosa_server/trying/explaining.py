@@ -53,7 +53,7 @@ def explanation(trial: ModelTrial) -> tuple[float, list[Suspicion]] | None:
     alone = [*_units(trial, now), *_what_ifs(trial, now), *_rate(trial, now), *_orders(trial, now)]
     # Any model is better off standing still (error 1) than moving 57 times too far: that alone proves nothing.
     least = min([1.0, now, *(then for then, _ in alone)])
-    # Of so many combinations one may fit by chance, so it has to fit well.
+    # Of many combinations one may fit by chance, so it has to fit well.
     together = [one for one in _together(trial, now) if one[0] < min(GOOD, BETTER * least)]
     if together:
         return _best(together)

@@ -10,7 +10,7 @@ from rosa_server.serving.core.forwarding.invariants import Asked
 
 @dataclass(frozen=True)
 class Traced(Output):
-    """An output that says which worker has made it, when, and for whom."""
+    """An output that says which worker has made it, when, and for which robot."""
 
     node: str = ""
     replica: str = ""

@@ -71,7 +71,7 @@ def main() -> int:
         print(f"--out: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
     task = factory.robot_fleet[0].task
-    # Who has the physics, and with it the scene.
+    # What has the physics, and with it the scene.
     graph, scene = (behind_ros2_control, CELL) if args.arm == "ros2_control" else (robot_graph, "arm_node")
     say = DemoProgress()
     episodes: list[report.Episode] = []

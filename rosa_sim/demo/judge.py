@@ -1,4 +1,4 @@
-"""Who knows how an episode stands: the scene itself, or, for a task in words, a judge that reads the words."""
+"""What knows how an episode stands: the scene itself, or, for a task in words, a judge that reads the words."""
 
 from __future__ import annotations
 

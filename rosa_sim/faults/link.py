@@ -48,7 +48,7 @@ class LinkFault:
 
 @dataclass(frozen=True)
 class Parcel:
-    """One message on its way: when it leaves, in which direction, for whom, and its frames."""
+    """One message on its way: when it leaves, in which direction, for which robot, and its frames."""
 
     due_s: float
     direction: str

@@ -69,7 +69,7 @@ def main(arguments: argparse.Namespace) -> int:
     loaded = with_arguments(load_scenario(arguments.scenario), arguments)
     logging.getLogger("rosa.link").setLevel(
         logging.ERROR
-    )  # whom a baseline does not serve says so every second
+    )  # a robot that a baseline does not serve says so every second
     line = ProgressLine()
     runner = None
     if arguments.real:

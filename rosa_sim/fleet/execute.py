@@ -1,4 +1,4 @@
-"""One system executed under the simulated clock: who starts when, what fails, and what came of it."""
+"""One system executed under the simulated clock: what starts when, what fails, and what came of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding 2.3: who asks and does not read."""
+"""Finding 2.3: a client that asks and does not read."""
 
 from __future__ import annotations
 

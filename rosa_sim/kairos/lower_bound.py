@@ -1,4 +1,4 @@
-"""What no order can beat: lower bounds of the mean latency of a replay, whatever is decided about whom to serve, where,
+"""What no order can beat: lower bounds of the mean latency of a replay, whatever is decided about what to serve, where,
 in which batches and when, even by somebody who knows the future.
 
 Two things hold in every schedule. A task alone on idle servers is not slower than among others. And the servers

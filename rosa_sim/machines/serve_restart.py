@@ -91,7 +91,7 @@ def client(name: str, endpoints: list[tuple[str, int]], out: Path, lock: threadi
             good = good or answers(endpoint, end_s - time.monotonic())
         at_s = time.monotonic()
         in_time = good and at_s <= end_s
-        if not in_time:  # a balancer asks first whom it knows to answer
+        if not in_time:  # a balancer first asks what it knows to answer
             endpoints.reverse()
         with lock, out.open("a") as file:
             row = [at_s, name, "system1", "in_time" if in_time else "missed", 1000 * (at_s - began_s)]
