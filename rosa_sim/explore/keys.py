@@ -115,7 +115,7 @@ def _task(situation: Situation) -> tuple[Hashable, ...]:
 
 
 def _observed(situation: Situation) -> Hashable:
-    """Which components were asked about what this round's first call saw; None where each call of the chain observes for itself."""
+    """The components asked about what this round's first call saw; None where each call of the chain observes anew."""
     core = situation.core
     shares = core.task.pipeline.share_observation_ms > 0
     if not shares or core.sight.of_round is None or core.state not in CHAIN:

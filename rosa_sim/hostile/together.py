@@ -1,4 +1,4 @@
-"""All attacks at once, again and again, beside sixteen well-behaved robots: which are served, and what memory is left."""
+"""All attacks at once, again and again, beside sixteen well-behaved robots: what is served, and what memory is left."""
 
 from __future__ import annotations
 

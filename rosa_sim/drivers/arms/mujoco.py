@@ -38,7 +38,7 @@ class MujocoArm:
 class SortPartsArm(MujocoArm):
     """The same arm in the sorting cell, where a person's hand comes in now and then.
 
-    The rule is the task's: who knows it judges from `qpos` (`World.by_rule`).
+    The rule is the task's: a judge that knows it judges from `qpos` (`World.by_rule`).
     """
 
     cell_name = SORT_PARTS
