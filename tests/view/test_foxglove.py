@@ -59,7 +59,9 @@ def test_a_recording_is_played_as_it_was_recorded_and_its_buttons_work(tmp_path:
         channel = viewer.topics[JOINTS]
         assert (channel["encoding"], channel["schemaName"]) == ("cdr", "sensor_msgs/msg/JointState")
         assert "playbackControl" in viewer.info["capabilities"]
-        for topic in sorted(viewer.topics, key=JOINTS.__ne__):  # it plays from the first one that is looked at
+        for topic in sorted(
+            viewer.topics, key=JOINTS.__ne__
+        ):  # it plays from the first one that is looked at
             viewer.subscribe(topic)
         viewer.until(lambda: viewer.of(JOINTS), "it plays when somebody looks")
         viewer.control(PLAY, speed=100.0)
