@@ -115,4 +115,6 @@ def _capsule(
     name: str, start: tuple[float, float, float], end: tuple[float, float, float], radius: float
 ) -> ET.Element:
     ends = numbers([*start, *end])
-    return ET.Element("geom", name=name, type="capsule", fromto=ends, size=f"{radius}", **SEEN_ONLY)
+    return ET.Element(
+        "geom", {"name": name, "type": "capsule", "fromto": ends, "size": f"{radius}", **SEEN_ONLY}
+    )

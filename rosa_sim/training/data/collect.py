@@ -11,6 +11,7 @@ import multiprocessing
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,8 +150,9 @@ def collect_shard(folder: Path, scene: str, first_seed: int) -> Path:
         renderer.close()
     rows = recorder.rows
     scratch = path.with_suffix(f".{os.getpid()}.tmp")
+    arrays: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     with scratch.open("wb") as file:
-        np.savez(file, **{name: np.stack([row[name] for row in rows]) for name in rows[0]})
+        np.savez(file, **arrays)
     scratch.rename(path)
     return path
 

@@ -15,7 +15,12 @@ def through_jpeg(picture: Images, quality: int) -> Images:
     ok, coded = cv2.imencode(".jpg", picture[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
     if not ok:
         raise RuntimeError(f"OpenCV cannot encode a picture of shape {picture.shape} as JPEG")
-    return np.ascontiguousarray(cv2.imdecode(coded, cv2.IMREAD_COLOR)[:, :, ::-1])
+    seen = cv2.imdecode(coded, cv2.IMREAD_COLOR)
+    if seen is None:
+        raise RuntimeError(
+            f"OpenCV cannot decode the JPEG that it made of a picture of shape {picture.shape}"
+        )
+    return np.ascontiguousarray(seen[:, :, ::-1])
 
 
 def shifted(images: Images, rng: np.random.Generator, most: int) -> tuple[Images, NDArray[np.int64]]:

@@ -20,7 +20,7 @@ from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.world import World
 from rosa_sim.training.data.dataset import Data, input_of, load
 from rosa_sim.training.judge.episodes import Kind, PlayedTask, Player, Trial, only_block
-from rosa_sim.training.judge.results import RESULTS, conclude
+from rosa_sim.training.judge.results import conclude
 from rosa_sim.training.judge.trials import (
     Subject,
     aim,
@@ -30,6 +30,7 @@ from rosa_sim.training.judge.trials import (
     success_aims,
     success_rows,
 )
+from rosa_sim.training.networks.learn import RESULTS
 
 UNSEEN, BLANK = Kind("unseen seeds", only_block), Kind("blank images", only_block, blank=True)
 KINDS = {kind.name: kind for kind in (UNSEEN, BLANK)}

@@ -28,9 +28,10 @@ from rosa_sim.training.data import words
 from rosa_sim.training.data.dataset import Data, input_of, load, outcome_of_rule
 from rosa_sim.training.data.looks import HAND
 from rosa_sim.training.judge.episodes import Kind, Trial, one_block, whole_sort
-from rosa_sim.training.judge.results import RESULTS, conclude
+from rosa_sim.training.judge.results import conclude
 from rosa_sim.training.judge.trials import aim, play_all, play_kind, share_row, vla
 from rosa_sim.training.networks.eyes import report
+from rosa_sim.training.networks.learn import RESULTS
 
 
 def in_a_quarter_of_the_light(seen: Variation) -> Variation:

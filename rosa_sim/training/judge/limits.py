@@ -17,8 +17,9 @@ from rosa_server.models.panda.task_monitor import TaskMonitorBackend
 from rosa_sim.cell.layout.variation import CHANGES
 from rosa_sim.training.judge.episodes import JudgedLook, Kind, Trial, only_block
 from rosa_sim.training.judge.evaluate import small
-from rosa_sim.training.judge.results import RESULTS, conclude
+from rosa_sim.training.judge.results import conclude
 from rosa_sim.training.judge.trials import aim, play_all, play_kind
+from rosa_sim.training.networks.learn import RESULTS
 
 IN_RANGE_CELLS = 2  # times as many cells without a change, to see what the check costs
 SHIPPED, NETWORK = "monitor", "network"

@@ -21,8 +21,9 @@ from rosa_sim.cell.world import World
 from rosa_sim.training.data import words
 from rosa_sim.training.judge.episodes import Kind, PlayedTask, Trial, only_block
 from rosa_sim.training.judge.evaluate import small
-from rosa_sim.training.judge.results import RESULTS, conclude
+from rosa_sim.training.judge.results import conclude
 from rosa_sim.training.judge.trials import aim, play_all, play_kind, vla
+from rosa_sim.training.networks.learn import RESULTS
 
 SMALL, ONE = "flow policy and task monitor", "vla, trained on the sorting cell"
 GREYS = ("white", "grey", "black")  # the cube of the pick-and-place cell is always vivid

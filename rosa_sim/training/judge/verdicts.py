@@ -30,8 +30,9 @@ from rosa_sim.training.data.dataset import EVALUATION_SEED, HELD_OUT_SEED
 from rosa_sim.training.data.looks import look
 from rosa_sim.training.data.moves import into_bin, lose, move_tool
 from rosa_sim.training.data.pictures import POLICY_CAMERAS
-from rosa_sim.training.judge.results import RESULTS, conclude
+from rosa_sim.training.judge.results import conclude
 from rosa_sim.training.judge.trials import aim, share_row
+from rosa_sim.training.networks.learn import RESULTS
 
 TABLES = {  # what is done to one block; the others lie in their bins -> how the task stands
     "sorted": "done",
