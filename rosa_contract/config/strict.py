@@ -69,18 +69,15 @@ def parse_yaml(raw: bytes | str, source: str = "<text>") -> Any:
     """As `read_yaml`, for text that is already in memory."""
     import yaml
 
-    from rosa_contract.config.yaml_loader import DuplicateKey, Loader
+    from rosa_contract.config.yaml_loader import DuplicateKey, Loader, QuickLoader, is_plain
 
-    try:
-        loader = Loader(raw)
+    if is_plain(raw):
         try:
-            node = loader.get_single_node()
-            if node is None:
-                raise ConfigError(source, [ConfigProblem("", "missing", "is empty; expected a mapping")])
-            _bound(node, source)
-            return loader.construct_document(node)
-        finally:
-            loader.dispose()
+            return _document(QuickLoader(raw), source)
+        except (yaml.YAMLError, ValueError, RecursionError, OverflowError):
+            pass  # read again, for the words
+    try:
+        return _document(Loader(raw), source)
     except yaml.YAMLError as error:
         cause = "duplicate_key" if isinstance(error, DuplicateKey) else "syntax"
         raise ConfigError(source, [ConfigProblem("", cause, _syntax(error))]) from None
@@ -90,6 +87,17 @@ def parse_yaml(raw: bytes | str, source: str = "<text>") -> Any:
         raise ConfigError(
             source, [ConfigProblem("", "syntax", f"not valid YAML: {_one_line(error)}")]
         ) from None
+
+
+def _document(loader: yaml.SafeLoader | yaml.CSafeLoader, source: str) -> Any:
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            raise ConfigError(source, [ConfigProblem("", "missing", "is empty; expected a mapping")])
+        _bound(node, source)
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
 
 
 def _bound(root: yaml.Node, source: str) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import random
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rosa_contract.config.factory import parse_factory
 from rosa_contract.config.strict import parse_yaml
+from rosa_contract.config.yaml_loader import Loader, QuickLoader, is_plain
 from rosa_contract.errors import ConfigError
 
 FACTORY = """
@@ -110,3 +115,96 @@ def test_yes_is_no_boolean_and_the_error_says_what_is(word: str) -> None:
 def test_scientific_notation_is_a_number_as_written() -> None:
     factory = parse_factory(FACTORY.replace("SLO", "3e2").replace("CONTINUOUS", "true"))
     assert factory.tasks["pick"].components["system1"].slo_ms == 300.0
+
+
+# -- what libyaml reads is what PyYAML's own parser reads --------------------------------------------------------------
+
+SHIPPED = sorted((Path(__file__).parents[4] / "configs").rglob("*.yaml"))
+ODD = [
+    b"%d",
+    b"- ",
+    b"? ",
+    b": ",
+    b":",
+    b"#",
+    b" #",
+    b",",
+    b"[",
+    b"]",
+    b"{",
+    b"}",
+    b"'",
+    b'"',
+    b"&a",
+    b"*a",
+    b"!!str ",
+    b"|",
+]
+ODD += [
+    b">",
+    b"\n",
+    b"\n  ",
+    b"\t",
+    b"\r\n",
+    b"\\x41",
+    b"---\n",
+    b"...\n",
+    b"%YAML 1.1\n",
+    b"<<: ",
+    b"\xc2\xb5",
+    b"@",
+    b"`",
+    b"~",
+]
+
+
+def mistaken(raw: bytes, chance: random.Random) -> bytes:
+    """The same with some bytes lost, moved, or put in."""
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(raw))
+        kind = chance.randrange(3)
+        if kind == 0:
+            raw = raw[:at] + raw[at + chance.randint(1, 3) :]
+        elif kind == 1:
+            raw = raw[:at] + chance.choice(ODD) + raw[at:]
+        else:
+            end, to = at + chance.randint(1, 40), chance.randrange(len(raw))
+            raw = raw[:to] + raw[at:end] + raw[to:]
+    return raw
+
+
+def documents() -> Iterator[bytes]:
+    chance = random.Random(7)
+    for path in SHIPPED:
+        raw = path.read_bytes()
+        yield raw
+        for _ in range(8 if len(raw) < 4_000 else 0):
+            yield mistaken(raw, chance)
+
+
+def test_shipped_profiles_and_robots_are_read_quickly() -> None:
+    files = [path for path in SHIPPED if {"profiles", "robots"} & set(path.parts)]
+    assert len(files) > 10 and all(is_plain(path.read_bytes()) for path in files)
+
+
+def test_whatever_is_read_quickly_is_read_alike() -> None:
+    alike = refused = 0
+    for raw in documents():
+        if not is_plain(raw):
+            refused += 1
+            continue
+        try:
+            quick = yaml.load(raw, QuickLoader)
+        except (yaml.YAMLError, ValueError, TypeError):
+            continue  # the other one says what is wrong, or reads it
+        assert repr(yaml.load(raw, Loader)) == repr(quick), raw
+        alike += 1
+    assert alike > 100 and refused > 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 6000, "- " * 6000, "[a? b]", "%YAML 1.1\n---\na: 1", "a: &b 1", "a: |\n  b", "a:\t1", "a: µ"],
+)
+def test_what_may_be_read_differently_or_is_nested_without_end_is_not_read_quickly(text: str) -> None:
+    assert not is_plain(text)
