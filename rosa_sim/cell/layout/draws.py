@@ -96,7 +96,8 @@ def _paint(rng: np.random.Generator, c: CellLayout, drawn: Fields) -> Fields:
 
 
 def _rgb(rng: np.random.Generator, ranges: Any) -> Vector:
-    hue, saturation, brightness = (rng.uniform(*ranges[key]) for key in ("hue", "saturation", "brightness"))
+    wanted = (ranges[key] for key in ("hue", "saturation", "brightness"))
+    hue, saturation, brightness = (rng.uniform(low, high) for low, high in wanted)
     return np.array(colorsys.hsv_to_rgb(hue % 1.0, saturation, brightness))
 
 

@@ -1,8 +1,8 @@
 """Looks at a scene, labelled by the expert and the world: the expert acts under deliberate disturbances.
 
-Some show a cell of their own, the others come from disturbed episodes, so that recoveries, ends and failures are all
-well covered. A shard holds both. More shards, of a scene that a hand may enter, hold cells of their own only, most of
-them with a hand. Shards that exist are kept, so that a second start goes on where the first one ended.
+Some show a separate cell each, the others come from disturbed episodes, so that recoveries, ends and failures are all
+well covered. A shard holds both. More shards, of a scene that a hand may enter, hold separate cells only, most of them
+with a hand. Shards that exist are kept, so that a second start goes on where the first one ended.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def planned(world: World, rule: int) -> Subtask | None:
 def single_look(
     world: World, recorder: LookRecorder, rng: np.random.Generator, hand_share: float = HAND_SHARE
 ) -> None:
-    """One labelled look at a cell of its own: blocks anywhere in a task, the arm where it is while it works."""
+    """One labelled look at a separate cell: blocks anywhere in a task, the arm where it is while it works."""
     rule = draw_rule(rng, world)
     scatter(world, rng, rule)
     subtask = draw_subtask(rng, world, rule)
@@ -149,6 +149,7 @@ def collect_shard(folder: Path, scene: str, first_seed: int) -> Path:
     finally:
         renderer.close()
     rows = recorder.rows
+    arrays: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     scratch = path.with_suffix(f".{os.getpid()}.tmp")
     arrays: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     with scratch.open("wb") as file:
@@ -176,7 +177,7 @@ def shards_of(scene: str, train: int, held_out: int, hands: int = 0) -> list[int
     others = [HELD_OUT_SEED + i * recipe.episodes_per_shard for i in range(held_out)]
     if hands:
         others += [EVALUATION_SEED + i * recipe.episodes_per_shard for i in range(held_out)]
-        # A shard's looks are cells of their own as long as shards stand this far apart.
+        # A shard's looks are separate cells as long as shards stand this far apart.
         apart = -(-HAND_LOOKS_PER_SHARD // recipe.looks_per_episode)
         others += [HAND_SEED + i * apart for i in range(hands)]
     return [*seeds[:5], *others, *seeds[5:]]

@@ -62,7 +62,7 @@ class LookRecorder:
             pictures = self._renderer.render(world.seed, world.qpos)
         else:
             with_hand = rng.random() < hand_share
-            # A hand of its own per look, not the one that the seed gives the cell.
+            # Another hand for each look, not the one that the seed gives the cell.
             hand = draw_hand(rng, c)
             world.place_hand(hand_place(c, hand.inside, hand.way_in, rng) if with_hand else None)
             pictures = self._renderer.render(world.seed, world.qpos, hand.apply)

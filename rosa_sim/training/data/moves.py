@@ -23,7 +23,7 @@ Corners = tuple[tuple[float, ...], tuple[float, ...]]
 class Recipe:
     """What the looks at a scene show, and how often: shares are of 1, lengths in m."""
 
-    looks_per_episode: int  # single looks, each at a cell of its own
+    looks_per_episode: int  # single looks, each at another cell
     episodes_per_shard: int
     max_rounds: int  # of an episode
     rounds_after_end: tuple[int, int]
