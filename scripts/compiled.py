@@ -73,6 +73,7 @@ SERVING = (
 CORES = (
     *SERVING,
     "rosa_contract/fallbacks.py",
+    "rosa_contract/way.py",
     "rosa_client/connection/greeting.py",
     "rosa_client/motion/chunk_check.py",
     "rosa_client/motion/limits.py",

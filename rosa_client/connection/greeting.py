@@ -10,6 +10,7 @@ from math import inf, nextafter
 
 from rosa_contract.errors import CODEC_CAUSES
 from rosa_contract.permits import PACE_HOLDS_S
+from rosa_contract.way import LeastWay
 from rosa_contract.wire.messages import Decide, Hello, Message, Permit, Refused, Request, Response, Welcome
 
 HELLO_EVERY_S = 1.0  # until welcomed; afterwards when nothing was sent that is answered, as a sign of life
@@ -45,6 +46,7 @@ class Greeting:
         self.status_hz = 0.0  # how often it wants to know how the robot is; 0: never
         self.gateways: Sequence[str] = ()  # of its schedule, as it said
         self.asked: deque[Decide] = deque(maxlen=MAX_ASKED)  # what persons decided, not yet judged
+        self._way = LeastWay()
         self._planned_hz: dict[str, float] = {}  # what the schedule allows, whatever goes on
         self._pace = 1.0  # factor on the rate that is allowed
         self._pace_until_s = inf  # unless a response says it again
@@ -85,6 +87,14 @@ class Greeting:
     def heard(self, now_s: float) -> None:
         """Something came from the gateway, readable or not."""
         self._last_heard_s = now_s
+
+    def budget_ms(self, now_s: float, request_id: int, left_ms: float) -> float:
+        """A request leaves, with so much of its deadline left, ms: what of that the gateway has, without the way."""
+        return self._way.sent(now_s, request_id, left_ms)
+
+    def answered(self, now_s: float, response: Response) -> None:
+        """An answer is here; `now_s` is read after waiting for it."""
+        self._way.answered(now_s, response)
 
     def fitting(self, request: Request) -> Request:
         """The request with the images that its model takes, and no others: the gateway accepts no more. It says where
@@ -134,6 +144,7 @@ class Greeting:
         """With another gateway, which knows nothing of what was agreed with the one before; `token`: what it gave."""
         self.ready, self.hello = False, replace(self.hello, token=token)
         self.first_call_s, self.permit_s = {}, {}
+        self._way.forget()
         self._last_hello_s = self._last_sent_s = -1e9  # greet at the next opportunity
 
     def _paced(self, pace: float, until_s: float, renew: bool = False) -> None:

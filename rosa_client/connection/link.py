@@ -85,7 +85,9 @@ class GatewayLink(Greeting):
 
     def send(self, request: Request, now_s: float) -> bool:
         """Send without waiting; false when it cannot leave now. Raises `CodecError` for an unsendable request."""
-        return self._send(codec.encode(self.fitting(request)), now_s, answered=True)
+        budget_ms = self.budget_ms(now_s, request.request_id, request.budget_ms)
+        request = replace(self.fitting(request), budget_ms=budget_ms)
+        return self._send(codec.encode(request), now_s, answered=True)
 
     def ask(self, component: str, now_s: float) -> bool:
         """Ask for a permit without waiting; false when that cannot leave now."""

@@ -203,6 +203,7 @@ class RobotLoop:
         answers = self.link.poll(until_s - now_s, now_s)
         now_s = self._clock.now_s()
         for response in answers:
+            self.link.answered(now_s, response)
             if (decision := self._pictures.answered(now_s, response)) is not None:
                 self._carry([decision], now_s)
             asked, seen = self._asked
@@ -279,7 +280,7 @@ class RobotLoop:
             send.progress,
         )
         try:
-            if not self.link.send(request, now_s):
+            if not self.link.send(request, leaves_s):
                 log.debug("request %d did not leave: %s", send.request_id, self.link.reason)
         except CodecError as error:
             log.error("request %d cannot be sent: %s", send.request_id, error)

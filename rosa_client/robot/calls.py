@@ -47,6 +47,7 @@ class CallLine(Protocol):
     def send(self, request: Request, now_s: float) -> bool: ...
     def ask(self, component: str, now_s: float) -> bool: ...
     def cancel(self, request_id: int, now_s: float) -> bool: ...
+    def answered(self, now_s: float, response: Response) -> None: ...
 
 
 class PendingCall:
@@ -140,6 +141,7 @@ class PendingCalls:
 
     def take(self, response: Response, now_s: float) -> None:
         """An answer has come."""
+        self._line.answered(now_s, response)
         for turns in self._turns.values():
             ending = turns.answer(response.request_id, now_s)
             if ending is Ending.UNKNOWN:

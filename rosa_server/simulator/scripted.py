@@ -23,6 +23,7 @@ from rosa_contract.permits import (
     MIN_WAIT_FOR_PERMIT_S,
     PACE_HOLDS_S,
 )
+from rosa_contract.way import LeastWay
 from rosa_contract.wire.codec import request_header
 from rosa_contract.wire.messages import OK, Hello, Permit, Ready, Response, ToRobot, Welcome
 from rosa_server.simulator.fleet import Seat, SimulatedFleet
@@ -112,6 +113,7 @@ class ScriptedRobot(Seat):
         self._acts_until_s = inf
         self._rounds = 0  # since the last plan
         self._request = 0
+        self._way = LeastWay()
         self._welcome: Welcome | None = None
         self._pace, self._pace_until_s = 1.0, inf
 
@@ -120,6 +122,7 @@ class ScriptedRobot(Seat):
     def receive(self, now_s: float, message: ToRobot) -> list[Any]:
         """A message of the gateway."""
         if isinstance(message, Response):
+            self._way.answered(now_s, message)
             if message.pace:
                 self._pace, self._pace_until_s = message.pace, now_s + PACE_HOLDS_S
             for part in self._parts.values():
@@ -247,7 +250,8 @@ class ScriptedRobot(Seat):
         self._request += 1
         part.request, part.sent_s, part.deadline_s = self._request, now_s, now_s + part.slo_s
         part.sent += 1
-        out.append(request_header(self._request, part.name, part.slo_ms))
+        budget_ms = self._way.sent(now_s, self._request, part.slo_ms)
+        out.append(request_header(self._request, part.name, budget_ms))
 
 
 class ScriptedFleet(SimulatedFleet[ScriptedRobot]):

@@ -135,6 +135,7 @@ class LiveFleet:
         self.messages += len(responses)
         sends: list[ToSend] = list(robot.start(now_s)) if begins else []
         for response in responses:
+            link.answered(now_s, response)
             sends += robot.receive(response, now_s)
         if seat.started and (link.ready, link.reason, link.rates_hz, link.permit_s) != before:
             sends += robot.linked(now_s)

@@ -126,6 +126,7 @@ class Simulation(SimulatedFleet[RobotSeat]):
         if response is None:
             self._requests(now_s, seat, seat.robot.linked(now_s))
         else:
+            link.answered(now_s, response)
             self._requests(now_s, seat, seat.robot.receive(response, now_s))
 
     def _requests(self, now_s: float, seat: RobotSeat, sends: Sequence[ToSend]) -> None:
@@ -141,7 +142,8 @@ class Simulation(SimulatedFleet[RobotSeat]):
                 if seat.link.ready and seat.link.tasks:
                     self._send(now_s, seat, TaskEnds(send.task, send.outcome))
                 continue
-            header = request_header(send.request_id, send.component, send.budget_ms)
+            budget_ms = seat.link.budget_ms(now_s, send.request_id, send.budget_ms)
+            header = request_header(send.request_id, send.component, budget_ms)
             if send.progress is not None and seat.link.tasks:
                 header["progress"] = packed_progress(send.progress)
             self._send(now_s, seat, header)

@@ -3,7 +3,9 @@
 Profiles know arrivals at random alone, whose p99 holds what seldom comes together. Robots come as the server's phases
 and permits let them, so a factory that would be refused may still be served. Then schedules whose SLOs hold at a
 lower percentile are played through with the real serving core, at the rates that were seen, and one with everything in
-time is taken. It holds for the planned robots alone, so none is admitted beyond them.
+time is taken. It holds for the planned robots alone, so none is admitted beyond them. So a factory that a schedule for
+any arrivals serves gets another one only where verdicts keep more servers by that than calls that come evenly need, and
+where robots then act much more often.
 
 What holds by a hair on the network that was played does not on another one. So each schedule is played on slower
 networks, too, and the first one that holds there is taken: of those that leave the SLOs as they are, then of those
@@ -16,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 
 from rosa_contract.config.policies import ADAPTIVE, GIVEN, Policies
-from rosa_contract.config.tasks import SYSTEM1
+from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1
 from rosa_server.scheduler.bisection import furthest
 from rosa_server.scheduler.choosing.candidates import (
     Choice,
@@ -29,6 +32,7 @@ from rosa_server.scheduler.choosing.candidates import (
 )
 from rosa_server.scheduler.choosing.limit import none_serves, ways
 from rosa_server.scheduler.choosing.prediction import MAX_LATE, NETWORK_MS, Prediction, played
+from rosa_server.scheduler.placement.obligations import provision_obligations
 from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.placement.servers import fastest_rate_hz
 from rosa_server.scheduler.placement.to_schedule import component_rates, server_plan
@@ -44,12 +48,13 @@ USUAL = "p99"
 MIN_HZ = 1e-3  # a robot that acts less often gets no service
 # Percentiles at which SLOs hold for any arrivals, where they do not at the usual one.
 LOWER = ("p95", "p90", "p50")
-# And, where that is not in time, at rates with which all robots wait alike: a long wait ends in a call without permit,
-# which is late. The solver gives least to tasks with the tightest SLOs.
+# And, where they are not in time at the solver's rates, at those with which all robots wait alike: a long wait ends in a
+# call without permit, which is late. The solver gives least to tasks with the tightest SLOs.
 BALANCED = (EVEN, "p50", FULL)
 WAYS = (*((each, False) for each in LOWER), *((each, True) for each in BALANCED))
-# Of what was seen; how often it is halved until every server carries it.
-BALANCED_SHARE, BALANCED_STEPS = 0.5, 4
+# Of what was seen, the next one where calls of a round are late: who calls at its rate, and not when it is told to, is
+# late on a server that is full. How often each is halved until every server carries it.
+BALANCED_SHARES, BALANCED_STEPS = (0.5, 0.25, 0.1), 4
 MAX_WAIT_S, WAIT_STEPS = 30.0, 16
 # Of the network there and back, ms: robots that are nearer may march in step. A schedule should also hold when it is
 # slower by `SLOWER_MS`, and with `JITTER_MS` of jitter each way.
@@ -81,24 +86,38 @@ def as_played(
     options: Options,
     policies: Policies,
     clock: Callable[[], float],
+    least: float = 0.0,
 ) -> Choice | None:
-    """A schedule that keeps every SLO and minimum rate as it is carried out, though not for any arrivals."""
+    """A schedule that keeps every SLO and minimum rate as it is carried out, though not for any arrivals. `least`: its
+    objective, at least, where there is another schedule to take; it then has to hold on slower networks, too."""
     if policies.rates != ADAPTIVE or policies.phases != GIVEN or options.slo_statistic != USUAL:
         return None
     if none_serves(problem, library):
         return None
     network_ms, ends_s = max(2 * NETWORK_MS, options.network_ms), clock() + options.time_budget_s
     best: _Held | None = None
-    for choice in _holding(problem, library, options, policies, clock, network_ms):
+    for choice in _holding(problem, library, options, policies, clock, network_ms, least):
         found = _on_slower_networks(choice, problem, library, network_ms)
-        if best is None or found.holds or found.worth > best.worth:
-            best = found
-        if best.holds or clock() > ends_s:
+        if not least or found.holds:
+            if best is None or found.holds or found.worth > best.worth:
+                best = found
+        if (best is not None and best.holds) or clock() > ends_s:
             break
     if best is None:
         return None
     choice = confirmed(best.choice, problem)
     return replace(choice, prediction=replace(choice.prediction, slower=best.slower))
+
+
+def frees_servers(problem: Problem, library: ProfileLibrary, options: Options) -> bool:
+    """Whether verdicts need fewer servers where they come evenly than for any arrivals."""
+
+    def taken(statistic: str) -> float:
+        catalog = Catalog(problem, library, replace(options, slo_statistic=statistic))
+        found = provision_obligations(catalog, problem)
+        return inf if found is None else len(found)
+
+    return taken(EVEN) < taken(options.slo_statistic)
 
 
 def _holding(
@@ -108,8 +127,10 @@ def _holding(
     policies: Policies,
     clock: Callable[[], float],
     network_ms: float,
+    least: float,
 ) -> Iterator[Choice]:
-    """Schedules that hold as they are played through, for this network and a nearer one."""
+    """Schedules with this objective, at least, that hold as they are played through, for this network and a nearer one.
+    """
     for more_ms in (0.0, SLOWER_MS):
         for statistic, balanced in WAYS:
             lower = replace(
@@ -119,18 +140,25 @@ def _holding(
                 network_ms=options.network_ms + more_ms,
             )
             found = _found(problem, library, lower, policies, clock)
+            if found is not None and found.prediction.objective < least:
+                continue
             seen = None if found is None else played(found.placement, problem, _way(network_ms))
-            if found is not None and balanced and seen is not None:
-                schedule = _balanced(found.schedule, problem, library, lower, seen)
-                if schedule is None:
-                    continue
-                found = compared(schedule, problem, library, policies)
-                seen = played(found.placement, problem, _way(network_ms))
+            if found is not None and balanced and seen is not None and not seen.holds:
+                unbalanced, full = found.schedule, seen
+                for share in BALANCED_SHARES:
+                    schedule = _balanced(unbalanced, problem, library, lower, full, share)
+                    if schedule is None:
+                        found = None
+                        break
+                    found = compared(schedule, problem, library, policies)
+                    seen = played(found.placement, problem, _way(network_ms))
+                    if seen is None or not seen.late or not seen.late <= set(GOAL_COUPLED):
+                        break
             if found is None or seen is None or not seen.holds:
                 continue
             found = compared(_at_rates(found.schedule, problem, seen), problem, library, policies)
             seen = played(found.placement, problem, _way(network_ms))  # phases follow from rates
-            if seen is None or not seen.holds or not _acts(problem, seen):
+            if seen is None or not seen.holds or not _acts(problem, seen) or seen.objective < least:
                 continue
             nearer = played(found.placement, problem, _way(network_ms - NEARER_MS))
             if nearer is not None and nearer.holds:
@@ -191,10 +219,15 @@ def _acts(problem: Problem, seen: Prediction) -> bool:
 
 
 def _balanced(
-    schedule: Schedule, problem: Problem, library: ProfileLibrary, options: Options, seen: Prediction
+    schedule: Schedule,
+    problem: Problem,
+    library: ProfileLibrary,
+    options: Options,
+    seen: Prediction,
+    share: float,
 ) -> Schedule | None:
-    """The same placement at rates with which robots of every task wait alike, together half as often as was seen, or
-    less; None where its servers do not carry them."""
+    """The same placement at rates with which robots of every task wait alike, together `share` times as often as was
+    seen, or less; None where its servers do not carry them."""
     shared = bool(schedule.options.get("share_components", False))
     catalog = Catalog(problem, library, replace(options, share_components=shared))
     fastest_hz = {cls.name: fastest_rate_hz(catalog, cls) for cls in problem.classes}
@@ -206,7 +239,6 @@ def _balanced(
         return problem.action_throughput_hz(waiting(wait_s)) <= seen.throughput_hz
 
     alike_hz = waiting(furthest(seen_at_most, MAX_WAIT_S, 0.0, WAIT_STEPS))
-    share = BALANCED_SHARE
     for _ in range(BALANCED_STEPS):
         rates_hz = {cls.name: max(cls.min_rate_hz, share * alike_hz[cls.name]) for cls in problem.classes}
         found = replace(

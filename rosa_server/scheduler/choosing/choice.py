@@ -6,8 +6,8 @@ server for each component, and the one in which components of one model may shar
 move servers from one model to another. Where that is asked for, or no schedule gives every server its own GPU,
 models share GPUs and take turns on them.
 
-Where none of these holds for any arrivals, one may hold as the server lets robots call (`as_played.py`). What is
-refused after all says whether a lower bound proves that nobody could serve it (`limit.py`).
+Where none of these holds for any arrivals, or robots act much more often without that promise, one may hold as the
+server lets robots call (`as_played.py`). What is refused after all says whether a lower bound proves that nobody could serve it (`limit.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rosa_contract.config.policies import Policies
-from rosa_server.scheduler.choosing.as_played import as_played
+from rosa_server.scheduler.choosing.as_played import as_played, frees_servers
 from rosa_server.scheduler.choosing.candidates import (
     Choice,
     compared,
@@ -26,6 +26,7 @@ from rosa_server.scheduler.choosing.candidates import (
 )
 from rosa_server.scheduler.choosing.limit import none_serves, servers_by_bound
 from rosa_server.scheduler.choosing.parts import parts_of, repeated
+from rosa_server.scheduler.choosing.prediction import MAX_SIMULATED
 from rosa_server.scheduler.choosing.rebalancing import rebalanced
 from rosa_server.scheduler.placement.schedule import Refusal, Schedule
 from rosa_server.scheduler.placement.standby import with_standby
@@ -36,6 +37,9 @@ from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.handover import placement_of
 from rosa_server.scheduler.running.policies import as_published, carried_out
 from rosa_server.scheduler.search.refusal import refusals
+
+# Factor on the objective that a schedule for the planned robots alone has to bring, as it admits none beyond them.
+MIN_PLAYED_GAIN = 1.15
 
 
 def choose(
@@ -104,8 +108,13 @@ def _whole(
     most = best.prediction.objective
     found = rebalanced(best.schedule, most, objective, problem, library, options, clock)
     if found is best.schedule:
-        return confirmed(best, problem)
-    return expected(found, problem, library, policies)
+        best = confirmed(best, problem)
+    else:
+        best = expected(found, problem, library, policies)
+    if options.admission or problem.robots > MAX_SIMULATED or not frees_servers(problem, library, options):
+        return best
+    least = MIN_PLAYED_GAIN * best.prediction.objective
+    return as_played(problem, library, options, policies, clock, least) or best
 
 
 def _refused(

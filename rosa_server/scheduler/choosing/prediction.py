@@ -52,7 +52,12 @@ class Prediction:
     @property
     def holds(self) -> bool:
         """Whether every component is in time as often as it has to be."""
-        return all(share >= 1 - MAX_LATE for share in self.meet.values())
+        return not self.late
+
+    @property
+    def late(self) -> set[str]:
+        """Components that are in time less often than that."""
+        return {component for component, share in self.meet.items() if share < 1 - MAX_LATE}
 
 
 def predicted(placement: Placement, schedule: Schedule, problem: Problem) -> Prediction:

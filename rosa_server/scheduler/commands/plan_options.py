@@ -77,6 +77,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="models may take turns on one GPU; without it they do only where no other schedule fits",
     )
     parser.add_argument(
+        "--admission",
+        action="store_true",
+        help="robots beyond the planned ones have to be admitted, also where without them the planned ones act much"
+        " more often; without effect where no schedule allows it",
+    )
+    parser.add_argument(
         "--p99-loop", action="store_true", help="cap rates by the p99 round, not the mean round"
     )
     parser.add_argument(
@@ -173,6 +179,7 @@ def options_from(args: argparse.Namespace) -> Options:
         dynamic_batching=args.dynamic_batching,
         share_components=args.share_components,
         share_gpus=args.share_gpus,
+        admission=args.admission,
         loop_statistic="p99" if args.p99_loop else "mean",
         network_ms=args.network_ms,
     )

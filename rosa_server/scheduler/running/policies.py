@@ -19,7 +19,7 @@ from rosa_server.scheduler.placement.schedule import Schedule, ServerPlan, task_
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.decoding import cost_of
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_server.scheduler.profiles.profile import CONTINUOUS, IN_TURN
+from rosa_server.scheduler.profiles.profile import CONTINUOUS, FULL, IN_TURN
 from rosa_server.scheduler.running.calendar import offsets_s
 from rosa_server.timing.batches import MIN_WAIT_S, BatchProfile, largest
 
@@ -29,6 +29,7 @@ UNASKED_SLACK = (
 LARGEST = 64  # requests that run together
 SPARE = 1.25  # calls at a time carry this much more than the load that robots ask for
 SPARE_TIME = 1.15  # a call among as many others may take this multiple of its usual time
+SPARE_TIME_FULL = 1.1  # the same where servers are planned without any spare, and calls come evenly
 MIN_AT_ONCE = 4  # fewer make calls wait for each other though the server has room
 NEAR_BEST, NEAR_BEST_MIXED = (
     0.9,
@@ -36,7 +37,8 @@ NEAR_BEST, NEAR_BEST_MIXED = (
 )  # a server is as good as full from this share of its greatest throughput on
 MAX_RAMP_S = 8.0  # no robot waits longer for its first call
 GOLDEN = (5**0.5 - 1) / 2
-Group = tuple[str, tuple[str, ...], str]  # servers that are alike: model, components, batching
+# Servers that are alike: model, components, batching, and how many calls at a time their SLOs allow, where that counts.
+Group = tuple[str, tuple[str, ...], str, int]
 
 
 def carried_out(
@@ -51,7 +53,9 @@ def carried_out(
         )
     asks = policies.rates == ADAPTIVE
     replicas = dict(placement.replicas)
-    for (model, components, batching), servers in _groups(schedule, policies).items():
+    for (model, components, batching, places), servers in _groups(
+        problem, schedule, library, policies
+    ).items():
         changes: dict[str, Any] = {}
         table = service_table(library, schedule.gpu_type, model, components)
         changes["service_ms"], changes["padded"] = _times_ms(table), table.padded
@@ -62,7 +66,7 @@ def carried_out(
                 for component in components
             }
         if policies.queues == SHARED and len(servers) > 1:
-            changes["pool"] = f"{model} {'+'.join(components)}"
+            changes["pool"] = f"{model} {'+'.join(components)}" + (f" {places}" if places else "")
         if SYSTEM1 in components and batching != CONTINUOUS:
             if policies.batches == ADAPTIVE:
                 changes["batch"] = largest_batch(problem, model, len(servers), table, library, asks)[0]
@@ -78,7 +82,7 @@ def carried_out(
             replicas[server.id] = replace(replicas[server.id], **changes)
     replicas |= _turns(replicas, schedule, library, asks)
     phases = _phases(placement, problem, library) if policies.phases == GIVEN else {}
-    if phases and schedule.options.get("slo_statistic") in IN_TURN:
+    if phases and _comes_in_turn(schedule):
         phases = _one_after_the_other(phases, replace(placement, replicas=replicas), problem)
     return replace(
         placement,
@@ -152,9 +156,15 @@ def _users(problem: Problem, model: str) -> list[tuple[TaskClass, Need]]:
     ]
 
 
-def _groups(schedule: Schedule, policies: Policies) -> dict[Group, list[ServerPlan]]:
+def _groups(
+    problem: Problem, schedule: Schedule, library: ProfileLibrary, policies: Policies
+) -> dict[Group, list[ServerPlan]]:
     """Servers that are alike. Those of a model that batches continuously are, whatever they answer, once one of them
-    answers several components: then each of them may run any call."""
+    answers several components: then each of them may run any call.
+
+    Where calls come one after the other, servers with verdicts that are due soon have a queue apart from those whose
+    verdicts may run beside many others: one queue for both would run no more of any at a time than the former allow.
+    """
     active = [s for s in schedule.servers if not s.standby and not s.gpu and len(s.models) == 1]
     answers: dict[str, dict[str, None]] = {}  # model -> its components, where one server answers several
     if policies.queues == SHARED and policies.continuous:
@@ -167,8 +177,17 @@ def _groups(schedule: Schedule, policies: Policies) -> dict[Group, list[ServerPl
     groups: dict[Group, list[ServerPlan]] = {}
     for server in active:
         components = tuple(answers.get(server.model, server.components))
-        groups.setdefault((server.model, components, server.batching), []).append(server)
+        goals = any(problem.needs[stream].is_goal for stream in server.streams)
+        places = 0
+        if _comes_in_turn(schedule) and server.batching == CONTINUOUS and server.streams and not goals:
+            places = calls_at_once(problem, schedule, [server], library)
+        groups.setdefault((server.model, components, server.batching, places), []).append(server)
     return groups
+
+
+def _comes_in_turn(schedule: Schedule) -> bool:
+    """Whether a schedule holds for calls that come one after the other."""
+    return schedule.options.get("slo_statistic") in IN_TURN
 
 
 def _times_ms(table: BatchProfile) -> dict[int, float]:
@@ -324,10 +343,11 @@ def calls_at_once(
     wanted_hz = SPARE * load_hz
     if not any(needs[stream].is_goal for server in servers for stream in server.streams):
         wanted_hz = max_hz  # verdicts start no rounds; robots that join find room at once
+    spare = SPARE_TIME_FULL if schedule.options.get("slo_statistic") == FULL else SPARE_TIME
     in_time = [
         size
         for size in range(2, LARGEST + 1)
-        if all(SPARE_TIME * tables[name].service_s(size) <= slo_s for name, slo_s in slos_s.items())
+        if all(spare * tables[name].service_s(size) <= slo_s for name, slo_s in slos_s.items())
     ]
     for size in [1, *in_time]:
         carried_hz = size / mean_s(size)

@@ -18,8 +18,10 @@ from rosa_server.serving.core.rates.control import RateControl
 from rosa_server.serving.core.rates.permits import Key, Permit
 from rosa_server.serving.core.workers.pool import WorkerPool
 from rosa_server.serving.core.workers.worker_state import Batch, WorkerState
-from rosa_server.timing.batches import RETURN_MARGIN_S, Batcher, BatchProfile, Run, without_tightest
+from rosa_server.timing.batches import RETURN_MARGIN_S, SPARE, Batcher, BatchProfile, Run, without_tightest
 from rosa_server.timing.turns import Turn
+
+TINY_S = 1e-6
 
 Given = tuple[WorkerState, Batch]
 
@@ -252,6 +254,9 @@ class Lane:
         become faster than planned while those that call find idle servers."""
         permit = self.rates.line.called(now_s, (call.connection, call.component))
         call.network_s = self.rates.line.network_s(now_s, permit)
+        left_out_s = call.slo_s - (call.deadline_s - call.arrived_s)
+        if left_out_s > TINY_S:  # its robot knows its way, and has taken it off the budget
+            call.network_s = max(0.0, call.network_s - left_out_s)
         if permit is None and paced and call.component in GOAL_COUPLED:
             self._asked(now_s)
         call.rank_s = self.rates.rank_s(call, permit)
@@ -294,7 +299,7 @@ class Lane:
         if not self.queue or not self._pool.of(self.name):
             return None
         self.queue.rank_at(now_s)
-        waiting = self._worth_running(now_s, 0)
+        waiting = self._worth_running(now_s)
         size = min(self.batcher.max_batch, self.rates.size(waiting[0].slo_s))
         calls = self.rates.group(waiting)[:size]
         runs_s = self.batcher.profile.service_s(len(calls))
@@ -325,7 +330,9 @@ class Lane:
                 again_s = free_s
                 break
             self.queue.rank_at(now_s)
-            waiting = self._worth_running(now_s, worker.beside)
+            waiting = self._worth_running(now_s, worker)
+            if not waiting:
+                break  # until a call ends there
             size, waits = self.batcher.max_batch, len(waiting)
             if not worker.one_by_one:
                 size = min(size, self.rates.size(waiting[0].slo_s))
@@ -384,16 +391,24 @@ class Lane:
         idle = self._pool.idle(self.name) - self.rates.expected(now_s) if self._spread else 0
         return -(-waiting // idle) if idle > 1 else waiting
 
-    def _worth_running(self, now_s: float, beside: int) -> list[Call]:
+    def _worth_running(self, now_s: float, worker: WorkerState | None = None) -> list[Call]:
         """The waiting calls, first to run first, without those that will be late even if they run now, alone or beside
-        the `beside` calls that the worker answers one by one.
+        the calls that `worker` answers one by one.
 
         Otherwise, with the earliest deadline first, each batch would go to calls that are just too late under overload,
-        and nothing would be in time. Late calls run only when no other call waits, as the estimate may be wrong.
+        and nothing would be in time. Late calls run only when no other call waits, as the estimate may be wrong; beside
+        others of the same kind not even then, since they would make those late, too. There a call has to be in time with
+        something to spare: the first in line are those with the least time left.
         """
         order = self.queue.in_order()
-        earliest_s = self.batcher.alone_ends_s(now_s, beside)
+        beside, spare, alike = 0, 1.0, False
+        if worker is not None and worker.one_by_one:
+            beside, alike = worker.beside, not self._plan.mixed_ms
+            spare = SPARE if alike else 1.0
+        earliest_s = self.batcher.alone_ends_s(now_s, beside, spare)
         in_time = [call for call in order if earliest_s <= call.due_s]
+        if not in_time and beside and alike:
+            return []
         return in_time or order
 
     def _service_s(self, calls: list[Call]) -> float | None:

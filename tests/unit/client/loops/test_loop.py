@@ -84,6 +84,7 @@ def test_the_core_hears_from_which_state_an_answer_of_system_1_begins() -> None:
     link: Any = SimpleNamespace(
         send=lambda request, now_s: True,
         poll=lambda timeout_s, now_s: [Response(number, OK) for number in (3, 4, 5)],
+        answered=lambda now_s, response: None,
         asked=deque(),
         reason="",
     )

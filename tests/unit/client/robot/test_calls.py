@@ -30,6 +30,7 @@ class Line:
         self.sent: list[Request] = []
         self.asked: list[str] = []
         self.cancelled: list[int] = []
+        self.answers: list[Response] = []
 
     def send(self, request: Request, now_s: float) -> bool:
         if self.carries:
@@ -43,6 +44,9 @@ class Line:
     def cancel(self, request_id: int, now_s: float) -> bool:
         self.cancelled.append(request_id)
         return True
+
+    def answered(self, now_s: float, response: Response) -> None:
+        self.answers.append(response)
 
 
 def begun(calls: PendingCalls, now_s: float = 0.0, deadline_ms: float = 500) -> PendingCall:
