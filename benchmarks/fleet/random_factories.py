@@ -7,15 +7,18 @@ Each factory is drawn by its number (rosa_sim/fleet/random_factory.py), planned,
 five disturbances, beside the paper's system and two baselines (rosa_sim/fleet/random_bench.py). Writes
 benchmarks/results/random_factories.json after each factory; `--resume` keeps those that are there, and `--renew` then
 does those again that an older version has planned or executed. `--first`: the number of the first one. `--seeds`: these
-factories alone; all others stay in the file as they are.
+factories alone; all others stay in the file as they are. Several runs with `--resume` or `--seeds` may go on at a time.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import logging
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 from benchmarks import RESULTS
@@ -24,6 +27,7 @@ from rosa_sim.fleet.random_bench import IN_TIME, JITTER, NOISE, SECONDS, VERSION
 from rosa_sim.fleet.scenario import RANDOM, TOGETHER
 
 RESULT = RESULTS / "random_factories.json"
+LOCK = Path(gettempdir()) / "rosa-random-factories.lock"
 NEAR, FAR = 0.03, 0.10
 Row = dict[str, Any]
 
@@ -43,15 +47,25 @@ def main() -> int:
     arguments = parser.parse_args()
     logging.getLogger("rosa.link").setLevel(logging.ERROR)
     kept = (arguments.resume or arguments.seeds) and RESULT.exists()
-    rows: list[Row] = json.loads(RESULT.read_text())["rows"] if kept else []
+    rows = rows_there() if kept else []
     all_of_them = range(arguments.first, arguments.first + arguments.factories)
     for seed in to_do(rows, arguments.seeds or all_of_them, arguments.resume, arguments.renew):
         row = judged(seed, arguments.seconds).plain()
-        rows = sorted([*(each for each in rows if each["seed"] != seed), row], key=lambda each: each["seed"])
         print(json.dumps(row), flush=True)
-        save(rows, all_of_them, arguments.seconds)
+        with LOCK.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            before = rows_there() if kept else rows
+            rows = [*(each for each in before if each["seed"] != seed), row]
+            rows.sort(key=lambda each: each["seed"])
+            save(rows, all_of_them, arguments.seconds)
     print_aims(aims_of(rows))
     return 0
+
+
+def rows_there() -> list[Row]:
+    """What the result file has."""
+    found: list[Row] = json.loads(RESULT.read_text())["rows"]
+    return found
 
 
 def numbers(words: str) -> list[int]:
@@ -92,7 +106,8 @@ def save(rows: Sequence[Row], asked: range, seconds: float) -> None:
         notes.append(
             f"{len(old)} of {len(rows)} are of an older version (`version`: 2 asks no more robots than a batch runs and"
             " plans for calls that come evenly, 3 plays schedules that hold only as robots are let call on slower"
-            f" networks, too); --resume --renew does them again: seeds {old}."
+            " networks, too, with 4 budgets leave out the way, and verdicts that would be late make no others late);"
+            f" --resume --renew does them again: seeds {old}."
         )
     notes += present_alone(rows)
     first = f"--first {asked.start} " if asked.start else ""

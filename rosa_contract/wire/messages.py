@@ -205,7 +205,8 @@ class Request:
     request_id: int = declared(ID, "the robot's own number of the call; its answer has the same")
     component: str = declared(NAME, "which component of its task")
     budget_ms: float = declared(
-        Number(0.0, MAX_BUDGET_MS), "what remains of the deadline when the request leaves the robot, without what the way takes at least"
+        Number(0.0, MAX_BUDGET_MS),
+        "what remains of the deadline when the request leaves the robot, without what the way takes at least",
     )
     prompt: str = declared(TEXT, "text for the model", "")
     state: Mapping[str, Array] = declared(ARRAYS, "the robot's state", dict)

@@ -22,7 +22,7 @@ from rosa_sim.fleet.random_factory import RandomFactory, random_factory
 from rosa_sim.fleet.scenario import RANDOM, TOGETHER, Joined, LostServer, Scenario
 from rosa_sim.fleet.systems import READINGS, ROSA, System, executable, system_of, without_limits
 
-VERSION = 3  # of what is planned and executed: rows of an older one are said to be such
+VERSION = 4  # of what is planned and executed: rows of an older one are said to be such
 WARM_UP_S, SECONDS, VARIATION = 10.0, 20.0, 0.03
 NOISE = 0.02  # of actions per second, between two runs
 LONGER = (

@@ -4,8 +4,8 @@ Profiles know arrivals at random alone, whose p99 holds what seldom comes togeth
 and permits let them, so a factory that would be refused may still be served. Then schedules whose SLOs hold at a
 lower percentile are played through with the real serving core, at the rates that were seen, and one with everything in
 time is taken. It holds for the planned robots alone, so none is admitted beyond them. So a factory that a schedule for
-any arrivals serves gets another one only where verdicts keep more servers by that than calls that come evenly need, and
-where robots then act much more often.
+any arrivals serves gets another one only where that promises little, where verdicts keep more servers for it than calls
+that come evenly need, and where robots then act much more often (`choice.py`).
 
 What holds by a hair on the network that was played does not on another one. So each schedule is played on slower
 networks, too, and the first one that holds there is taken: of those that leave the SLOs as they are, then of those
@@ -129,8 +129,7 @@ def _holding(
     network_ms: float,
     least: float,
 ) -> Iterator[Choice]:
-    """Schedules with this objective, at least, that hold as they are played through, for this network and a nearer one.
-    """
+    """Schedules with this objective, at least, that hold as they are played through, for this network and a nearer one."""
     for more_ms in (0.0, SLOWER_MS):
         for statistic, balanced in WAYS:
             lower = replace(

@@ -6,8 +6,8 @@ server for each component, and the one in which components of one model may shar
 move servers from one model to another. Where that is asked for, or no schedule gives every server its own GPU,
 models share GPUs and take turns on them.
 
-Where none of these holds for any arrivals, or robots act much more often without that promise, one may hold as the
-server lets robots call (`as_played.py`). What is refused after all says whether a lower bound proves that nobody could serve it (`limit.py`).
+Where none of these holds for any arrivals, or that promise is worth little and robots act much more often without it,
+one may hold as the server lets robots call (`as_played.py`). What is refused after all says whether a lower bound proves that nobody could serve it (`limit.py`).
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ from rosa_server.scheduler.running.handover import placement_of
 from rosa_server.scheduler.running.policies import as_published, carried_out
 from rosa_server.scheduler.search.refusal import refusals
 
-# Factor on the objective that a schedule for the planned robots alone has to bring, as it admits none beyond them.
-MIN_PLAYED_GAIN = 1.15
+# A schedule for any arrivals that promises no more than this share of what robots then do promises little. One for the
+# planned robots alone is taken instead where it brings this factor on the objective, as it admits none beyond them.
+LITTLE_PROMISED, MIN_PLAYED_GAIN = 0.2, 1.15
 
 
 def choose(
@@ -102,18 +103,21 @@ def _whole(
     if not best.placement.adaptive:
         return best
 
+    known: dict[int, Choice] = {}  # by the schedule's identity
+
     def objective(schedule: Schedule) -> float:
-        return compared(schedule, problem, library, policies).prediction.objective
+        choice = known[id(schedule)] = compared(schedule, problem, library, policies)
+        return choice.prediction.objective
 
     most = best.prediction.objective
     found = rebalanced(best.schedule, most, objective, problem, library, options, clock)
-    if found is best.schedule:
-        best = confirmed(best, problem)
-    else:
-        best = expected(found, problem, library, policies)
-    if options.admission or problem.robots > MAX_SIMULATED or not frees_servers(problem, library, options):
-        return best
+    best = confirmed(known.get(id(found), best), problem)
     least = MIN_PLAYED_GAIN * best.prediction.objective
+    little = best.schedule.objective <= LITTLE_PROMISED * best.prediction.objective
+    if options.admission or not little or problem.robots > MAX_SIMULATED:
+        return best
+    if not frees_servers(problem, library, options):
+        return best
     return as_played(problem, library, options, policies, clock, least) or best
 
 

@@ -14,7 +14,9 @@ class Options:
     any_arrivals: bool = (
         True  # SLOs hold whenever calls come; else as the server's phases and permits let them come
     )
-    admission: bool = False  # robots beyond the planned ones have to be admitted, where a schedule allows that
+    admission: bool = (
+        False  # robots beyond the planned ones have to be admitted, where a schedule allows that
+    )
     loop_statistic: str = "mean"  # latency in equation (4); "p99" is 4.2's "P99-safe prediction"
     dynamic_batching: bool = False  # also use servers that run what waits, up to b
     batch_sizes: tuple[int, ...] = ()  # only these static batches; none = all profiled

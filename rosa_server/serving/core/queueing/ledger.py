@@ -30,7 +30,9 @@ class Call:
     slo_s: float = (
         0.0  # of its component, by which a batch that hangs is known; the budget is the robot's own word
     )
-    network_s: float = 0.0  # what the way there and back may take beyond what its robot has taken off the budget
+    network_s: float = (
+        0.0  # what the way there and back may take beyond what its robot has taken off the budget
+    )
     pace: float = 0.0  # what its robot is told with the answer; 0: nothing
     observation: str = (
         ""  # what it is about, named so that no other session can name it; empty: nothing is said

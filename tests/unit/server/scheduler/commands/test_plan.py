@@ -377,7 +377,7 @@ def test_a_plan_that_holds_as_it_is_carried_out_says_so_and_what_it_cannot_do(
     words = ["plan", str(tight), "--what-if", "robots=8"]
     assert rosa(*words, "--json", "--bound") == 0
     printed = capsys.readouterr()
-    assert "NOTE: no schedule keeps every SLO at p99 whenever calls come" in printed.err
+    assert "NOTE: not every SLO holds at p99 whenever calls come" in printed.err
     assert "No bound: it is of schedules whose SLOs hold whenever calls come" in printed.err
     plan.write_text(printed.out)
     assert not schedule_from(json.loads(printed.out)).holds_for_any_arrivals
