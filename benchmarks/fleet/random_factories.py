@@ -16,9 +16,10 @@ import argparse
 import fcntl
 import json
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 
 from benchmarks import RESULTS
@@ -27,7 +28,6 @@ from rosa_sim.fleet.random_bench import IN_TIME, JITTER, NOISE, SECONDS, VERSION
 from rosa_sim.fleet.scenario import RANDOM, TOGETHER
 
 RESULT = RESULTS / "random_factories.json"
-LOCK = Path(gettempdir()) / "rosa-random-factories.lock"
 NEAR, FAR = 0.03, 0.10
 Row = dict[str, Any]
 
@@ -52,14 +52,24 @@ def main() -> int:
     for seed in to_do(rows, arguments.seeds or all_of_them, arguments.resume, arguments.renew):
         row = judged(seed, arguments.seconds).plain()
         print(json.dumps(row), flush=True)
-        with LOCK.open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(RESULTS):
             before = rows_there() if kept else rows
             rows = [*(each for each in before if each["seed"] != seed), row]
             rows.sort(key=lambda each: each["seed"])
             save(rows, all_of_them, arguments.seconds)
     print_aims(aims_of(rows))
     return 0
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Nobody else has this folder locked meanwhile."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def rows_there() -> list[Row]:

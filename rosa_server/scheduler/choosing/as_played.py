@@ -98,9 +98,8 @@ def as_played(
     best: _Held | None = None
     for choice in _holding(problem, library, options, policies, clock, network_ms, least):
         found = _on_slower_networks(choice, problem, library, network_ms)
-        if not least or found.holds:
-            if best is None or found.holds or found.worth > best.worth:
-                best = found
+        if (not least or found.holds) and (best is None or found.holds or found.worth > best.worth):
+            best = found
         if (best is not None and best.holds) or clock() > ends_s:
             break
     if best is None:
@@ -129,7 +128,7 @@ def _holding(
     network_ms: float,
     least: float,
 ) -> Iterator[Choice]:
-    """Schedules with this objective, at least, that hold as they are played through, for this network and a nearer one."""
+    """Schedules with this objective, at least, that hold as they are played through, here and on a nearer network."""
     for more_ms in (0.0, SLOWER_MS):
         for statistic, balanced in WAYS:
             lower = replace(

@@ -7,7 +7,8 @@ move servers from one model to another. Where that is asked for, or no schedule 
 models share GPUs and take turns on them.
 
 Where none of these holds for any arrivals, or that promise is worth little and robots act much more often without it,
-one may hold as the server lets robots call (`as_played.py`). What is refused after all says whether a lower bound proves that nobody could serve it (`limit.py`).
+one may hold as the server lets robots call (`as_played.py`). What is refused after all says whether a lower bound
+proves that nobody could serve it (`limit.py`).
 """
 
 from __future__ import annotations

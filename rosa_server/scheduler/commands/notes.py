@@ -38,10 +38,10 @@ def _as_played(schedule: Schedule) -> list[str]:
         return []
     statistic = schedule.options["slo_statistic"]
     return [
-        f"NOTE: not every SLO holds at p99 whenever calls come. Here it is {statistic} (the columns p99 too), and all is"
-        " in time as the server's permits and phases let the planned robots call, which was played through. So no robot"
-        " is admitted beyond them; longer SLOs or more servers would allow that, and so does --admission where robots"
-        " would only act less often."
+        f"NOTE: not every SLO holds at p99 whenever calls come. Here it is {statistic} (the columns p99 too), and all"
+        " is in time as the server's permits and phases let the planned robots call, which was played through. So no"
+        " robot is admitted beyond them; longer SLOs or more servers would allow that, and so does --admission where"
+        " robots would only act less often.",
     ]
 
 
