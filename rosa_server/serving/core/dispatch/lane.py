@@ -15,7 +15,7 @@ from rosa_server.plan.placement import Replica
 from rosa_server.serving.core.queueing.ledger import Call
 from rosa_server.serving.core.queueing.order import EarliestDeadline, Rank, Ranking
 from rosa_server.serving.core.rates.control import RateControl
-from rosa_server.serving.core.rates.permits import Key, Permit
+from rosa_server.serving.core.rates.permits import MIN_LEAD_S, Key, Permit
 from rosa_server.serving.core.workers.pool import WorkerPool
 from rosa_server.serving.core.workers.worker_state import Batch, WorkerState
 from rosa_server.timing.batches import RETURN_MARGIN_S, SPARE, Batcher, BatchProfile, Run, without_tightest
@@ -256,7 +256,8 @@ class Lane:
         call.network_s = self.rates.line.network_s(now_s, permit)
         left_out_s = call.slo_s - (call.deadline_s - call.arrived_s)
         if left_out_s > TINY_S:  # its robot knows its way, and has taken it off the budget
-            call.network_s = max(0.0, call.network_s - left_out_s)
+            least_s = MIN_LEAD_S if permit is None else 0.0  # nothing is known of this call's own way
+            call.network_s = max(least_s, call.network_s - left_out_s)
         if permit is None and paced and call.component in GOAL_COUPLED:
             self._asked(now_s)
         call.rank_s = self.rates.rank_s(call, permit)
@@ -396,8 +397,8 @@ class Lane:
         the calls that `worker` answers one by one.
 
         Otherwise, with the earliest deadline first, each batch would go to calls that are just too late under overload,
-        and nothing would be in time. Late calls run only when no other call waits, as the estimate may be wrong; beside
-        others of the same kind not even then, since they would make those late, too. There a call has to be in time
+        and nothing would be in time. One late call at a time runs when no other call waits, as the estimate may be
+        wrong; beside others of the same kind not even then, since it would make those late, too. There a call has to be in time
         with something to spare: the first in line are those with the least time left.
         """
         order = self.queue.in_order()
@@ -409,7 +410,7 @@ class Lane:
         in_time = [call for call in order if earliest_s <= call.due_s]
         if not in_time and beside and alike:
             return []
-        return in_time or order
+        return in_time or order[:1]
 
     def _service_s(self, calls: list[Call]) -> float | None:
         profile = self.batcher.profile

@@ -127,7 +127,20 @@ def test_a_call_that_would_be_late_beside_those_that_run_lets_others_go_first() 
     stage.finish("gpu2/0.1", inference_ms=180.0)
     assert stage.dispatched[-1].calls[0].robot_id == "r3"
     stage.finish("gpu2/0.1", inference_ms=180.0)
-    assert stage.dispatched[-1].calls[0].robot_id == "r2", "as long as nothing else waits"
+    assert stage.dispatched[-1].calls[0].robot_id == "r3", "beside r3 it would be late, and r3 as well"
+    stage.finish("gpu2/0.1", inference_ms=180.0)
+    assert stage.dispatched[-1].calls[0].robot_id == "r2", "alone it is in time"
+
+
+def test_what_is_late_in_any_case_runs_by_itself_when_nothing_else_does() -> None:
+    """The estimate may be wrong; but it makes nobody else late."""
+    stage = staged(placed(at_once=3, service_ms={1: 100.0, 2: 120.0, 4: 200.0}))
+    stage.send("r0", component="safety")
+    stage.send("r1", component="safety", budget_ms=50)
+    stage.send("r2", component="safety", budget_ms=50)
+    assert [dispatch.calls[0].robot_id for dispatch in stage.dispatched] == ["r0"]
+    stage.finish("gpu2/0.1", inference_ms=100.0)
+    assert [dispatch.calls[0].robot_id for dispatch in stage.dispatched] == ["r0", "r1"], "one of them"
 
 
 def test_a_worker_that_cannot_do_that_gets_batches() -> None:
