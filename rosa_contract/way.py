@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections import deque
 
-from rosa_contract.wire.messages import Response
-
 ANSWERS = 16  # that are remembered
 MAX_SHARE = 0.5  # of a deadline: what an answer says is not believed beyond that
 MAX_SENT = 64  # calls that are remembered until their answers come
@@ -34,12 +32,11 @@ class LeastWay:
             del self._sent_s[next(iter(self._sent_s))]
         return left_ms - min(1000 * self._least_s, MAX_SHARE * left_ms)
 
-    def answered(self, now_s: float, answer: Response) -> None:
-        """An answer has come, in time or not."""
-        sent_s = self._sent_s.pop(answer.request_id, None)
+    def answered(self, now_s: float, request_id: int, at_server_ms: float) -> None:
+        """An answer has come, in time or not, to a call that was at the server for so long, as that says."""
+        sent_s = self._sent_s.pop(request_id, None)
         if sent_s is not None:
-            at_server_s = (answer.queue_ms + answer.inference_ms) / 1000
-            self._ways_s.append(max(0.0, now_s - sent_s - at_server_s))
+            self._ways_s.append(max(0.0, now_s - sent_s - at_server_ms / 1000))
             self._least_s = min(self._ways_s)
 
     def forget(self) -> None:

@@ -94,7 +94,7 @@ class Greeting:
 
     def answered(self, now_s: float, response: Response) -> None:
         """An answer is here; `now_s` is read after waiting for it."""
-        self._way.answered(now_s, response)
+        self._way.answered(now_s, response.request_id, response.queue_ms + response.inference_ms)
 
     def fitting(self, request: Request) -> Request:
         """The request with the images that its model takes, and no others: the gateway accepts no more. It says where

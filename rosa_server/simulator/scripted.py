@@ -122,7 +122,7 @@ class ScriptedRobot(Seat):
     def receive(self, now_s: float, message: ToRobot) -> list[Any]:
         """A message of the gateway."""
         if isinstance(message, Response):
-            self._way.answered(now_s, message)
+            self._way.answered(now_s, message.request_id, message.queue_ms + message.inference_ms)
             if message.pace:
                 self._pace, self._pace_until_s = message.pace, now_s + PACE_HOLDS_S
             for part in self._parts.values():

@@ -398,8 +398,8 @@ class Lane:
 
         Otherwise, with the earliest deadline first, each batch would go to calls that are just too late under overload,
         and nothing would be in time. One late call at a time runs when no other call waits, as the estimate may be
-        wrong; beside others of the same kind not even then, since it would make those late, too. There a call has to be in time
-        with something to spare: the first in line are those with the least time left.
+        wrong; beside others of the same kind not even then, since it would make those late, too. There a call has to be
+        in time with something to spare: the first in line are those with the least time left.
         """
         order = self.queue.in_order()
         beside, spare, alike = 0, 1.0, False

@@ -14,7 +14,7 @@ from rosa_contract.config.factory import Factory
 from rosa_contract.config.policies import PUBLISHED
 from rosa_contract.wire.messages import Refused
 from rosa_server.scheduler.choosing.candidates import MIN_SHARING_GAIN, Choice
-from rosa_server.scheduler.choosing.choice import choose, expected
+from rosa_server.scheduler.choosing.choice import LITTLE_PROMISED, MIN_PLAYED_GAIN, choose, expected
 from rosa_server.scheduler.commands.outlook import render_outlook
 from rosa_server.scheduler.placement.schedule import Schedule, schedule_from
 from rosa_server.scheduler.problem import Problem, problem_from
@@ -22,6 +22,8 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.search.solve import solve
+from rosa_sim.fleet.random_factory import random_factory
+from rosa_sim.fleet.systems import without_limits
 from tests.unit.server.scheduler.factories import LIBRARY
 from tests.unit.server.scheduler.running.test_policies import factory, of
 
@@ -164,3 +166,19 @@ def test_a_minimum_rate_counts_in_what_is_played_through() -> None:
         assert choice.schedule.feasible == feasible
         if feasible:
             assert choice.schedule.rates_hz["assemble_kit"]["system1"] >= least
+
+
+@pytest.mark.slow
+def test_a_promise_for_any_arrivals_that_is_worth_little_gives_way() -> None:
+    """Twenty robots, whose monitor has a p99 of 158 ms on one server and an SLO of 149: so it keeps two."""
+    drawn = random_factory(117)
+    described = without_limits(drawn.factory)
+    problem = problem_from(described)
+    kept = choose(problem, drawn.library, Options(admission=True), described.policies)
+    assert kept.schedule.holds_for_any_arrivals
+    assert kept.schedule.objective <= LITTLE_PROMISED * kept.prediction.objective
+    other = choose(problem, drawn.library, Options(), described.policies)
+    assert not other.schedule.holds_for_any_arrivals and other.prediction.holds
+    assert other.prediction.objective >= MIN_PLAYED_GAIN * kept.prediction.objective
+    assert other.schedule.objective > kept.schedule.objective, "it promises more than the other"
+    assert min(other.prediction.slower.values()) >= 0.99, "on slower networks, too"

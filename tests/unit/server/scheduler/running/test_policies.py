@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 
 from rosa_contract.config.factory import Factory, load_factory
 from rosa_contract.config.policies import ADAPTIVE, PLANNED, PUBLISHED, ROUTED, Policies
+from rosa_contract.config.tasks import Task
 from rosa_server.plan.placement import Phase, Placement, Replica
 from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.problem import Need, TaskClass, problem_from
+from rosa_server.scheduler.profiles.options import Options
+from rosa_server.scheduler.profiles.profile import EVEN
 from rosa_server.scheduler.running.handover import hand_over, placement_of
-from rosa_server.scheduler.running.policies import due_together
+from rosa_server.scheduler.running.policies import carried_out, due_together, service_table
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY
 
@@ -65,6 +68,41 @@ def test_servers_that_are_alike_share_a_queue_unless_routed() -> None:
     shared, routed = placed(32), placed(32, queues=ROUTED)
     assert len({replica.queue for replica in shared.replicas.values()}) == 4, "one for each component"
     assert {replica.queue for replica in routed.replicas.values()} == set(routed.replicas)
+
+
+def test_where_calls_come_in_turn_tight_verdicts_have_a_queue_apart() -> None:
+    """Those that are due soon would let no more of the others run at a time either."""
+    described = factory(96)
+    (task,) = described.tasks.values()
+    safety = task.components["safety"]
+    runs_ms = 1000 * service_table(LIBRARY, "NVIDIA H200", safety.model, ("safety",)).service_s(5)
+
+    def within(slo_ms: float) -> Task:
+        return replace(task, components={**task.components, "safety": replace(safety, slo_ms=slo_ms)})
+
+    (entry,) = described.robot_fleet
+    two = replace(
+        described,
+        tasks={"assemble_kit": within(1.2 * runs_ms), "other": within(5 * runs_ms)},
+        robot_fleet=(replace(entry, num_robots=48), replace(entry, task="other", num_robots=48)),
+    )
+    problem = problem_from(two).with_servers(12)
+    for statistic, apart in (("p90", False), (EVEN, True)):
+        options = Options(slo_statistic=statistic, any_arrivals=False)
+        schedule = solve(problem, LIBRARY, options)
+        guards = [server for server in schedule.servers if server.components == ("safety",)]
+        tasks = [{stream.task for stream in server.streams} for server in guards]
+        tight = [server.id for server, here in zip(guards, tasks, strict=True) if "assemble_kit" in here]
+        loose = [server.id for server, here in zip(guards, tasks, strict=True) if here == {"other"}]
+        assert tight and loose
+        carried = carried_out(placement_of(schedule), schedule, problem, LIBRARY, two.policies)
+        queues, places = (
+            [{getattr(carried.replicas[name], what) for name in names} for names in (tight, loose)]
+            for what in ("queue", "at_once")
+        )
+        assert queues[0].isdisjoint(queues[1]) == apart, statistic
+        if apart:
+            assert max(places[0]) < min(places[1])
 
 
 def test_routes_and_rates_are_those_of_the_schedule() -> None:
