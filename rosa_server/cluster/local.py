@@ -19,6 +19,7 @@ from rosa_server.cluster.output import Output
 from rosa_server.cluster.restart import Lives, Numbers, Roster
 from rosa_server.models.adapters.resolving import resolve
 from rosa_server.models.registry import with_engine
+from rosa_server.plan.peering import MAX_ROOM
 from rosa_server.plan.placement import Placement, replica_name
 from rosa_server.serving.base import log
 from rosa_server.serving.base.release import release
@@ -103,6 +104,7 @@ class LocalCluster:
         self.workers_bind = workers_bind
         self._keys: WorkerKeys | None = None
         self._stopping = False
+        self._visible: list[str] | None = None  # GPUs, when they were asked for
         self._endpoint = ""
         self._lives: dict[str, int] = {}  # of workers that were dropped, by name
         self._retired: list[ShmWriter] = []
@@ -178,6 +180,15 @@ class LocalCluster:
         for spec in specs:
             self._workers.append(Supervised(spec, numbers=Numbers(self._lives.get(spec.worker_id, 0))))
         return [spec.worker_id for spec in specs]
+
+    def room(self) -> int:
+        """As many as one likes where models run on CPUs."""
+        if self._visible is None:  # asking takes a process of its own
+            self._visible = visible_gpus()
+        taken = {worker.spec.gpu for worker in self._workers if not worker.dropped}
+        if not self._visible or not any(taken):
+            return MAX_ROOM
+        return len(set(self._visible) - taken)
 
     def drop(self, name: str) -> None:
         for worker in self._workers.named(name):

@@ -101,8 +101,12 @@ def main(arguments: argparse.Namespace) -> int:
     if nodes is not None:
         from rosa_server.serving.joining import as_planned, join
 
-        joined = join(factory, plan[0] if plan is not None else None, nodes, arguments.nodes, arguments.node)
-        plan, planner = as_planned(joined), None
+        placement = plan[0] if plan is not None else None
+        begun = (schedule.to_dict(), source) if arguments.schedule else ()
+        joined = join(factory, placement, nodes, arguments.nodes, arguments.node, *begun)
+        plan = as_planned(joined)
+        if planner is not None:
+            planner.admission = plan[1]  # which counts nobody, so that it plans from what runs
     return serve(factory, arguments.config, make_cluster, *reach, plan, about, planner, state, joined)
 
 

@@ -42,5 +42,12 @@ class Planner(Protocol):
         """What plans, from what runs now, the way to the schedule in a file: it may take seconds, and run in another
         thread. `taken`: slots that robots have. It raises `CausedError`, or `ConfigError` for the file."""
 
+    def written(self, stage: Stage) -> Mapping[str, Any]:
+        """The schedule that runs after a stage, whole, as a schedule's file has it."""
+
+    def learned(self, schedule: Mapping[str, Any], file: str) -> Mapping[str, Any]:
+        """This schedule runs now, for the planned robots: another gateway may have got to it. Returns what is told of
+        it. Raises `ConfigError`."""
+
     def reached(self, stage: Stage, admission: AdmissionControl) -> None:
         """The server has carried out a stage, and this decides about robots now."""

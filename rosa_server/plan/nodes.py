@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
 from rosa_contract.config.tasks import Task
 from rosa_contract.wire.messages import SCHEMA_VERSION
+from rosa_server.plan.change import Stage
+from rosa_server.plan.fleet_plan import plain
 from rosa_server.plan.placement import Placement, Replica
 
 AT_ONCE = 64  # calls that one gateway may have forwarded to one replica of another node
@@ -42,6 +44,44 @@ def homes(placement: Placement, server_on: Mapping[str, str], nodes: Sequence[st
             (node for node in near if near[node] == best), key=lambda node: (counts[node], node)
         )
         counts[found[slot]] += 1
+    return found
+
+
+class NoRoom(ValueError):
+    """No node has a GPU for a server."""
+
+
+def housed(
+    stages: Sequence[Stage], server_on: Mapping[str, str], room: Mapping[str, int]
+) -> list[dict[str, str]]:
+    """Server -> node, for each stage of a change. A new server goes to a node that has a GPU for it by then: one that
+    runs its model already, and so has its weights, before others; a standby away from what it stands in for; then the
+    one with the fewest servers. `room`: node -> further servers that it has GPUs for. Raises `NoRoom`."""
+    at, free, found = dict(server_on), dict(room), []
+    standbys = stages[-1].placement.standbys if stages else {}
+    for stage in stages:
+        replicas = stage.placement.replicas
+        for server in dict.fromkeys(replicas[name].server for name in stage.starts):
+            own = [one for one in replicas.values() if one.server == server]
+            others = [one for one in replicas.values() if one.server != server]
+            covers = {name for name, some in standbys.items() if {one.id for one in own} & set(some)}
+
+            def rank(
+                node: str, own: list[Replica] = own, others: list[Replica] = others, covers: set[str] = covers
+            ) -> Any:
+                there = [one for one in others if at.get(one.server) == node]
+                lacks = {one.model for one in own} - {one.model for one in there}
+                beside = any(one.id in covers for one in there)
+                return beside, len(lacks), len({one.server for one in there}), node
+
+            nodes = [node for node, left in free.items() if left > 0]
+            if not nodes:
+                raise NoRoom(f"no node has a free GPU for {server}")
+            at[server] = min(nodes, key=rank)
+            free[at[server]] -= 1
+        found.append({one.server: at[one.server] for one in replicas.values()})
+        for server in at.keys() - found[-1].keys():
+            free[at.pop(server)] += 1
     return found
 
 
@@ -89,17 +129,4 @@ def fingerprint(
         peers,
         {name: task.components for name, task in tasks.items()},
     ]
-    return sha256(json.dumps(_plain(content), sort_keys=True).encode()).hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    """As JSON has it. Raises `TypeError` for what looks another way in another process."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    raise TypeError(f"no fingerprint of {type(value).__name__}")
+    return sha256(json.dumps(plain(content), sort_keys=True).encode()).hexdigest()

@@ -14,8 +14,9 @@ from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.wire.bounds import MAX_IMAGES, MAX_ROBOTS
 from rosa_contract.wire.framed import check_count
 from rosa_contract.wire.messages import SCHEMA_VERSION
-from rosa_contract.wire.packing import SUM, Frame, check_sum, sealed, short, unpack
+from rosa_contract.wire.packing import SUM, Frame, buffer, check_sum, sealed, short, unpack
 from rosa_contract.wire.schema import map_writer, rules_of, unknown_keys, values_reader
+from rosa_server.plan.fleet_plan import plan_bytes, plan_from
 from rosa_server.plan.peering import (
     Beat,
     Forward,
@@ -24,6 +25,7 @@ from rosa_server.plan.peering import (
     PeerHello,
     PeerOrder,
     PeerOrderTold,
+    PeerPlan,
     ToDesk,
     ToPeer,
 )
@@ -38,6 +40,7 @@ PEER_KINDS: Mapping[str, type[Any]] = {
     "forward": Forward,
     "forwarded": Forwarded,
     "forward_cancel": ForwardCancel,
+    "peer_plan": PeerPlan,
     "peer_order": PeerOrder,
     "peer_order_told": PeerOrderTold,
 }
@@ -55,6 +58,8 @@ def encode_peer(message: PeerHello | ToPeer | ToDesk) -> list[Frame]:
         return [header, *message.frames]
     if isinstance(message, Forwarded) and message.output is not None:
         return [header, message.output]
+    if isinstance(message, PeerPlan):
+        return [header, plan_bytes(message.plan)]
     return [header]
 
 
@@ -82,6 +87,9 @@ def decode_peer(frames: Sequence[Frame]) -> PeerHello | ToPeer | ToDesk:
         return Forward(frames=frames[1:], **values)
     if name == "forwarded":
         return _forwarded(values, frames)
+    if name == "peer_plan":
+        check_count(frames, 2, name)
+        return PeerPlan(plan_from(buffer(frames[1])))
     check_count(frames, 1, name)
     message: PeerHello | ToPeer | ToDesk = PEER_KINDS[name](**values)
     return message

@@ -28,13 +28,14 @@ from rosa_contract.wire.rules import (
 from rosa_contract.wire.schema import Object
 from rosa_contract.wire.status import WORDS
 from rosa_contract.wire.work import WorkerReady
+from rosa_server.plan.fleet_plan import FleetPlan
 
+MAX_ROOM = 1_000_000  # where models run on CPUs
 DURATION = Number(0.0, MAX_DURATION_MS)
 GRANTS = Map(Pair(ID, SHORT_TEXT, "[number, robot]"), MAX_ROBOTS)
 # Why a gateway does not run what another one forwards; then nobody has run it.
 NOT_TAKEN = {
-    "old_epoch": "its schedule is older than the one here",
-    "new_epoch": "its schedule is newer than the one here",
+    "old_epoch": "its schedule is older than the replica here",
     "not_warm": "no worker of the replica is here, or it is about to end",
     "unknown_call": "its task has no such component here, or the replica is of another model",
 }
@@ -75,6 +76,13 @@ class Beat:
         "slot of another gateway -> number and robot of a grant that a robot has given back here",
         dict,
     )
+    change: str = declared(
+        SHORT_TEXT,
+        "the change of the schedule that this gateway makes, or leaves to another one: LIFE/NUMBER of the gateway that"
+        " makes it; empty: none",
+        "",
+    )
+    room: int = declared(Whole(0, MAX_ROOM), "further servers that the node has GPUs for", 0)
 
 
 @dataclass(frozen=True)
@@ -130,6 +138,13 @@ class ForwardCancel:
 
 
 @dataclass(frozen=True)
+class PeerPlan:
+    """The schedule that a gateway runs, for one that runs an older one."""
+
+    plan: FleetPlan = declared(InFrames("the second frame"), "as JSON, see `rosa_server/plan/fleet_plan.py`")
+
+
+@dataclass(frozen=True)
 class PeerOrder:
     """What a person has ordered at one gateway, and another one has to carry out."""
 
@@ -150,5 +165,5 @@ class PeerOrderTold:
     reason: str = declared(TEXT, "the same in words, or what was done", "")
 
 
-ToPeer = Beat | Forward | Forwarded | ForwardCancel
+ToPeer = Beat | Forward | Forwarded | ForwardCancel | PeerPlan
 ToDesk = PeerOrder | PeerOrderTold  # what a gateway's core has nothing to do with

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import zmq
 
@@ -17,6 +17,7 @@ from rosa_contract.endpoint import is_loopback
 from rosa_contract.errors import CausedError
 from rosa_contract.wording import nearest
 from rosa_server.plan.admission import AdmissionControl, NoAdmission
+from rosa_server.plan.fleet_plan import FleetPlan
 from rosa_server.plan.nodes import NodePlan, fingerprint, homes
 from rosa_server.plan.nodes_file import NodesFile, check_servers
 from rosa_server.plan.peering import PeerHello
@@ -52,6 +53,8 @@ class SharedSchedule:
     endpoints: dict[str, str]  # node -> where its gateway listens for the others
     keys: PeerKeys
     slots: SlotsFile
+    written: Mapping[str, Any] = field(default_factory=dict)  # the schedule, as its file has it
+    file: str = ""
 
     def core(self, factory: Factory, clients: Iterable[str] = ()) -> NodeCore:
         """`clients`: how the names of robots behind this gateway's frontends begin. Raises `SlotsFileError` where it is
@@ -64,7 +67,9 @@ class SharedSchedule:
         # to another gateway.
         stay = not factory.gateway.curve_keys and not is_loopback(self.nodes.gateways[self.nodes.here])
         passing = tuple(clients) if stay else ()
-        return NodeCore(factory, self.placement, self.nodes, token_hex(8), tokens, kept, self.slots, passing)
+        begun = (self.placement, self.nodes.server_on, self.nodes.home, (), self.written, self.file)
+        about = (token_hex(8), tokens, kept, self.slots, passing, self.slots.plan or FleetPlan(*begun))
+        return NodeCore(factory, self.placement, self.nodes, *about)
 
     def desk(
         self,
@@ -89,9 +94,18 @@ def as_planned(joined: SharedSchedule) -> tuple[Placement, AdmissionControl]:
 
 
 def join(
-    factory: Factory, placement: Placement | None, nodes: NodesFile, source: str, here: str
+    factory: Factory,
+    placement: Placement | None,
+    nodes: NodesFile,
+    source: str,
+    here: str,
+    written: Mapping[str, Any] | None = None,
+    path: str = "",
 ) -> SharedSchedule:
-    """Raises `JoinError`, `ConfigError` for a nodes file that does not fit the schedule, `KeyFileError`."""
+    """`written`: the schedule as its file `path` has it, for whoever plans another one.
+
+    Raises `JoinError`, `ConfigError` for a nodes file that does not fit the schedule, `KeyFileError`.
+    """
     if here not in nodes.nodes:
         words = f"{source}: no node {here!r}{nearest(here, nodes.nodes)}; it has {', '.join(nodes.nodes)}"
         raise JoinError("unknown_node", words)
@@ -119,4 +133,4 @@ def join(
     port = nodes.nodes[here].robots.rpartition(":")[2]
     file = SlotsFile(Path(nodes.state) if nodes.state else state_folder(), f"{here}-{port}", schedule)
     keys = PeerKeys(folder, here, [name for name in names if name != here])
-    return SharedSchedule(plan, placement, schedule, endpoints, keys, file)
+    return SharedSchedule(plan, placement, schedule, endpoints, keys, file, written or {}, path)

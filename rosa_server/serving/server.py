@@ -26,6 +26,7 @@ from rosa_server.serving.base.descriptors import more_descriptors
 from rosa_server.serving.base.malloc import keep_freed_memory
 from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.forwarding.node import NodeCore
 from rosa_server.serving.core.guard.limits import limits_for
 from rosa_server.serving.edge.access import KeyRing
 from rosa_server.serving.edge.cluster import ClusterMaker
@@ -135,12 +136,13 @@ class HeadlessServer:
             self._post = _watch_post(settings.watch, Hub(factory, told), context, robots)
             self.gateway.watched_through(self._post)
             self._peers = peers
-            self._relay = _relay_of(joined, peers, self._post, self.core)
+            self._relay = _relay_of(peers, self._post, self.core)
             tells = self._relay or self._post
             operated = (self.core, self._cluster, self.gateway.drain_worker, metrics.operated, tells)
             site = Site(*operated, planner, self._state)
             restore(site, self._clock.now_s())
-            self._operations = Operations(site)
+            node = self.core if isinstance(self.core, NodeCore) else None
+            self._operations = Operations(site, node, self._relay.stop if self._relay is not None else None)
             self._post.hub.at_work = self._operations.at_work
             if settings.metrics_port:
                 try:
@@ -233,13 +235,11 @@ def _core_of(
     return node, joined.own_workers(node), joined.desk(node, context, max_bytes, metrics.cut_off)
 
 
-def _relay_of(
-    joined: SharedSchedule | None, peers: PeerDesk | None, post: WatchPost, core: ServingCore
-) -> OrderRelay | None:
+def _relay_of(peers: PeerDesk | None, post: WatchPost, core: ServingCore) -> OrderRelay | None:
     """Carries orders to the other gateways; none where this one is alone."""
-    if joined is None or peers is None:
+    if peers is None or not isinstance(core, NodeCore):
         return None
-    return OrderRelay(joined.nodes, peers, post, lambda: core.router.placement)
+    return OrderRelay(lambda: core.nodes, peers, post, lambda: core.router.placement)
 
 
 def _watch_post(setting: str, hub: Hub, context: zmq.Context[zmq.Socket[bytes]], robots: str) -> WatchPost:

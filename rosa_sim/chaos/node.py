@@ -9,9 +9,10 @@ from random import Random
 from typing import Any, Protocol
 
 from rosa_contract.wire.messages import Executed, Output, ToRobot
+from rosa_server.plan.fleet_plan import FleetPlan
 from rosa_server.plan.nodes import NodePlan, seen_from
 from rosa_server.plan.peering import Forward, ToPeer
-from rosa_server.plan.placement import Placement, Replica, replica_name
+from rosa_server.plan.placement import Replica, replica_name
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.forwarding.guests import connection_of
 from rosa_server.serving.core.forwarding.node import ANSWER_GRACE_S, BORROWED, NodeCore
@@ -68,6 +69,8 @@ class NodeSurroundings(Protocol):
 
     def to_node(self, node: ChaosNode, to: str, message: ToPeer) -> None: ...
 
+    def runs(self, node: ChaosNode, plan: FleetPlan) -> None: ...
+
     def said(self, output: Output) -> Output: ...
 
 
@@ -79,6 +82,12 @@ class WatchedNodeCore(NodeCore):
     def _outward(self, action: Action) -> Action:
         self.node.decided(action)
         return super()._outward(action)
+
+    def run(self, now_s: float, plan: FleetPlan) -> None:
+        self.node.follows(plan)
+        super().run(now_s, plan)
+        self.node.world.runs(self.node, plan)
+        self.node.warm_all()
 
     def on_lost(self, now_s: float, worker_id: str, why: str) -> None:
         self.node.watching.worker_gone(worker_id)
@@ -96,12 +105,13 @@ class ChaosNode(SimulatedServers):
         life: str,
         clock: OwnClock,
         tokens: SlotTokens,
+        plans: list[FleetPlan],
         kept: dict[str, Grant],
         seed: int,
     ) -> None:
-        """`kept`: what the node has on its disk."""
+        """`plans`, `kept`: what the node has on its disk, of `plans` the last one."""
         self.world, self.name, self.life, self.clock = world, nodes.here, life, clock
-        self._nodes, self._tokens, self._kept = nodes, tokens, kept
+        self._nodes, self._tokens, self._plans, self._kept = nodes, tokens, plans, kept
         self.alive = True
         self._writings = self._written = 0
         self.watching = ServerWatch(serving.factory)
@@ -115,8 +125,8 @@ class ChaosNode(SimulatedServers):
         self.now_s = self.clock.own_s(self.world.now_s)
 
         kept = dict(self._kept)
-        about = (serving.factory, serving.placement, self._nodes, self.life, self._tokens, kept, self)
-        self.node_core = WatchedNodeCore(*about)
+        about = (serving.factory, serving.placement, self._nodes, self.life, self._tokens, kept, self, ())
+        self.node_core = WatchedNodeCore(*about, self._plans[-1])
         self.node_core.node = self
         return self.node_core
 
@@ -133,6 +143,18 @@ class ChaosNode(SimulatedServers):
         if self.alive:
             self._kept.clear()
             self._kept.update(grants)
+            self._written = number
+
+    def keep_plan(self, plan: FleetPlan) -> int:
+        """See `KeepsPlan`."""
+        self._writings += 1
+        number = self._writings
+        self.world.at(self.world.now_s + WRITES_S, partial(self._write_plan, number, plan))
+        return number
+
+    def _write_plan(self, number: int, plan: FleetPlan, _: float) -> None:
+        if self.alive:
+            self._plans.append(plan)
             self._written = number
 
     def kept(self, number: int) -> bool | None:
@@ -215,6 +237,10 @@ class ChaosNode(SimulatedServers):
         """Its world knows it."""
         self._tick_core()
 
+    def stir(self) -> None:
+        """Its core was told something."""
+        self._tick_core()
+
     def forget(self) -> None:
         """What was long ago is of no interest any more."""
         self.watching.forget_answered(self.now_s - FORGETS_AFTER_S)
@@ -223,18 +249,14 @@ class ChaosNode(SimulatedServers):
         while len(self.left_s) > MAX_NOTED:
             del self.left_s[next(iter(self.left_s))]
 
-    def adopt(self, placement: Placement, epoch: int) -> None:
-        """The operator's new schedule reaches this node."""
-        self.hear()
-        seen = seen_from(placement, self._nodes)
+    def follows(self, plan: FleetPlan) -> None:
+        """Another schedule runs next: workers of servers that it lacks end."""
+        placement = plan.placement
         gone = [w for w in self._workers.values() if w.replica not in placement.replicas]
         for worker in gone:
             worker.alive = False
             del self._workers[worker.worker_id]
-        self._serving.placement = seen
-        self.node_core.adopt(self.now_s, replace(placement, epoch=epoch), self.core.router.admission)
-        self.warm_all()
-        self._tick_core()
+        self._serving.placement = seen_from(placement, self._nodes)
 
     # -- what it decides -----------------------------------------------------------------------------------------------
 

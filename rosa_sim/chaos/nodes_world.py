@@ -14,6 +14,7 @@ from typing import Any
 
 from rosa_client.connection.greeting import Greeting
 from rosa_contract.wire.messages import OK, Hello, Output, ToRobot, Welcome
+from rosa_server.plan.fleet_plan import FleetPlan
 from rosa_server.plan.nodes import NodePlan, homes, seen_from
 from rosa_server.plan.peering import Forward, ToPeer
 from rosa_server.plan.placement import Placement
@@ -22,9 +23,9 @@ from rosa_server.serving.core.queueing.actions import Action, Reply
 from rosa_server.serving.core.sessions.homes import Grant, SlotTokens
 from rosa_server.simulator.network import Network
 from rosa_server.simulator.servers import Serving
+from rosa_sim.chaos.changing import ChangeOrder, order
 from rosa_sim.chaos.node import ChaosNode, clock_of
 from rosa_sim.chaos.plan import Fault, Plan
-from rosa_sim.chaos.rescheduling import another
 from rosa_sim.chaos.roaming import RoamingLink
 from rosa_sim.chaos.robot import Nobody
 from rosa_sim.chaos.robot_watch import Broken
@@ -59,21 +60,23 @@ class NodesWorld(FaultyRobots):
         self._gone: list[Any] = []
         self.fleet = Fleet()
         serving = serving_of(plan)
-        self._whole, self._first_placement = serving, serving.placement
-        self.epoch, self._placement = 0, serving.placement
-        self.fleet.schedules[0] = serving.placement
+        self._whole, self._placement = serving, serving.placement
         self.names = [f"n{index:02d}" for index in range(plan.nodes)]
         self.servers = sorted({one.server for one in serving.placement.replicas.values()})
         spread = max(1, -(-len(self.servers) // plan.nodes))
         self.server_on = {s: self.names[min(i // spread, plan.nodes - 1)] for i, s in enumerate(self.servers)}
         rng = Random(f"nodes start {plan.seed}")
         self.home = self._homes(rng)
+        self._first = FleetPlan(serving.placement, self.server_on, self.home)
+        self._spare = 0  # slots that no robot needs
         self.secret = SlotTokens(b"the secret of the chaos")
         self.disks: dict[str, dict[str, Grant]] = {name: {} for name in self.names}
+        self.plans: dict[str, list[FleetPlan]] = {name: [self._first] for name in self.names}
         self.clocks = {name: clock_of(rng) for name in self.names}
         self._node_lives: Counter[str] = Counter()
         self._token_of: dict[str, str] = {}  # what each robot keeps in its file
         self.nodes: dict[str, ChaosNode] = {}
+        self.orders: list[ChangeOrder] = []
         self._hops: Counter[str] = Counter()
         self._sides: dict[str, dict[int, str]] = {}  # robot -> a cut that is -> the node on whose side it is
         self._ends_of: dict[bytes, tuple[Any, str]] = {}  # connection -> seat, node
@@ -103,6 +106,7 @@ class NodesWorld(FaultyRobots):
             for index in range(entry.num_robots):
                 name = f"{entry.task}-{index}"
                 if some_stay_out and index % 4 == 3:
+                    self._spare += 1
                     continue
                 self._numbers[name] = len(self._numbers)
                 self._begins_at[name] = self.home.get(f"{entry.task}/{index}", self.names[0])
@@ -136,6 +140,9 @@ class NodesWorld(FaultyRobots):
             for name, peer in node.node_core.peers.items():
                 if peer.state != "here":
                     return f"{node.name} takes {name} for {peer.state}"
+        epochs = {node.node_core.epoch for node in self.nodes.values()}
+        if len(epochs) > 1:
+            return f"gateways run the schedules {', '.join(map(str, sorted(epochs)))}"
         return ""
 
     def _look(self, now_s: float) -> None:
@@ -156,14 +163,22 @@ class NodesWorld(FaultyRobots):
         self._node_lives[name] += 1
         nodes = NodePlan(name, self.server_on, self.home, {one: one for one in self.names})
         whole = self._whole
-        placement = replace(self._placement, epoch=self.epoch)
-        serving = Serving(whole.factory, seen_from(placement, nodes), whole.services, None, whole.variation)
+        plan = self.plans[name][-1]
+        serving = Serving(
+            whole.factory, seen_from(plan.placement, nodes), whole.services, None, whole.variation
+        )
         life = f"{name}.{self._node_lives[name]}"
         seed = self.plan.seed * 1000 + self._node_lives[name]
-        about = (life, self.clocks[name], self.secret, self.disks[name], seed)
-        self.fleet.adopted[name] = [self.epoch]
+        about = (life, self.clocks[name], self.secret, self.plans[name], self.disks[name], seed)
+        self.fleet.adopted[name] = []
+        raise_first(self.fleet.runs(name, plan), self.now_s)
         self.nodes[name] = node = ChaosNode(self, nodes, serving, *about)
         node.begin()
+
+    def runs(self, node: ChaosNode, plan: FleetPlan) -> None:
+        """A gateway runs another schedule from now on."""
+        raise_first(self.fleet.runs(node.name, plan), self.now_s)
+        self.counts["adopted by a node"] += 1
 
     def _node_dies(self, name: str, silent: bool) -> None:
         """`silent`: nobody hears a word of it."""
@@ -345,7 +360,7 @@ class NodesWorld(FaultyRobots):
         elif fault.kind == "node_cut":
             self._cut_off(fault)
         elif fault.kind == "adopted":
-            self._adopt(another(self._first_placement, Random(f"{fault.amount}")), fault.amount)
+            self._order(fault.amount)
         elif fault.kind == "worker_killed":
             for server in [one for one in self.servers if self.hits_server(fault, one)]:
                 if self.server_on[server] in self.nodes:
@@ -362,7 +377,7 @@ class NodesWorld(FaultyRobots):
                 if name not in self.nodes and not down:
                     self._switch_on_node(name)
         elif fault.kind == "adopted":
-            self._adopt(self._first_placement, fault.amount)
+            self._order(fault.amount + 0.5)
         elif fault.kind == "worker_killed":
             for node in list(self.nodes.values()):
                 node.return_workers()
@@ -378,17 +393,9 @@ class NodesWorld(FaultyRobots):
         for seat in self._live():
             self._sides[seat.robot.name][id(fault)] = seat.link.endpoint
 
-    def _adopt(self, placement: Placement, spread_s: float) -> None:
-        """The operator hands out another schedule; each node has it a little later than the one before."""
-        self.epoch += 1
-        self._placement = self.fleet.schedules[self.epoch] = placement
-        for name in self.names:
-            late_s = self._draw.random() * min(1.0, spread_s)
-            self.at(self.now_s + late_s, partial(self._adopts, name, self.epoch))
-
-    def _adopts(self, name: str, epoch: int, now_s: float) -> None:
-        node = self.nodes.get(name)
-        if node is not None and node.node_core.epoch < epoch:
-            self.fleet.adopted[name].append(epoch)
-            node.adopt(self.fleet.schedules[epoch], epoch)
-            self.counts["adopted by a node"] += 1
+    def _order(self, seed: float) -> None:
+        """A person orders another schedule, at any gateway that is there."""
+        if self.nodes and not self.calm:
+            node = self.nodes[Random(f"at {seed}").choice(sorted(self.nodes))]
+            self.orders.append(order(node, self._first, self._spare, seed))
+            self.counts["ordered"] += 1

@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[str, float, float]] = {
 NODE_KINDS: dict[str, tuple[str, float, float]] = {
     "node_killed": ("below 0.5: its processes, which the others notice at once; else the machine", 0.0, 1.0),
     "node_cut": ("below 0.5: from other nodes; else from the robots of the others as well", 0.0, 1.0),
-    "adopted": ("which other schedule, and seconds until the last node has it, at most 1", 0.0, 1e3),
+    "adopted": ("which other schedule is ordered, and at which node", 0.0, 1e3),
     "peer_loss": ("share of messages", 0.02, 0.9),
     "peer_delay": ("seconds more", 0.005, 1.5),
     "peer_duplication": ("share of messages", 0.05, 1.0),

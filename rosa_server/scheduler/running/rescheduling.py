@@ -16,7 +16,13 @@ from rosa_contract.errors import CausedError
 from rosa_server.plan.admission import AdmissionControl
 from rosa_server.plan.change import Change, Stage
 from rosa_server.plan.placement import Placement, Replica
-from rosa_server.scheduler.placement.schedule import Schedule, load_schedule, slot_name, task_of
+from rosa_server.scheduler.placement.schedule import (
+    Schedule,
+    load_schedule,
+    schedule_from,
+    slot_name,
+    task_of,
+)
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.catalog import Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
@@ -56,6 +62,16 @@ class Rescheduler:
     def prepare(self, placement: Placement, taken: Collection[str]) -> Callable[[str], Change]:
         """See `Planner`."""
         return partial(_change, self.factory, self.library, self.running, placement, frozenset(taken))
+
+    def written(self, stage: Stage) -> Mapping[str, Any]:
+        """See `Planner`."""
+        after: Schedule = stage.after
+        return after.to_dict()
+
+    def learned(self, schedule: Mapping[str, Any], file: str) -> Mapping[str, Any]:
+        """See `Planner`."""
+        self.schedule = schedule_from(schedule, file)
+        return about(self.schedule, file)
 
     def reached(self, stage: Stage, admission: AdmissionControl) -> None:
         self.schedule, self.admission = stage.after, admission

@@ -72,6 +72,9 @@ class Cluster(SharesMemory, Protocol):
         cluster that has to ask first reports them as ended where there is no place.
         """
 
+    def room(self) -> int:
+        """Further servers that there are GPUs for."""
+
     def drop(self, name: str) -> None:
         """End a worker for good; `poll` reports it where it ran."""
 

@@ -1,4 +1,5 @@
-"""The slots that one gateway of several has given out, on its disk before any robot hears of it.
+"""The slots that one gateway of several has given out, on its disk before any robot hears of it, and the schedule that
+it has got to since it was started with one, before another gateway hears of that.
 
 One file per node and port, and one owner: its gateway. Without it a gateway that was started again could give a robot's
 slot to another one. So it is written to the disk itself, in a thread, as that takes some milliseconds: what changes
@@ -16,13 +17,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rosa_contract.errors import CausedError
+from rosa_contract.errors import CausedError, CodecError
 from rosa_contract.wire.bounds import MAX_ID, MAX_NAME_CHARS, MAX_ROBOTS
+from rosa_server.plan.fleet_plan import FleetPlan, plan_bytes, plan_of
 from rosa_server.serving.base import log
 from rosa_server.serving.core.sessions.homes import Grant
 
 VERSION = 1
-MAX_FILE_BYTES = 16 << 20
+MAX_FILE_BYTES = 32 << 20
 CLOSES_S = 5.0
 
 
@@ -49,7 +51,9 @@ class SlotsFile:
         self._path, self._schedule = folder / f"{name}.slots", schedule
         self._failed = False
         self._changed = threading.Condition()
-        self._wanted: dict[str, Grant] | None = None  # what is to be written next
+        self.plan: FleetPlan | None = None  # that was written last; none: that of the command line
+        self._grants: dict[str, Grant] = {}
+        self._wanted = False  # something is to be written
         self._number = self._tried = self._done = 0  # of writings: the last one asked for, tried, on the disk
         self._thread: threading.Thread | None = None
 
@@ -67,21 +71,33 @@ class SlotsFile:
         except OSError as error:
             raise SlotsFileError("cannot_write", f"{self._path}: {error.strerror or error}") from None
         try:
-            return self._read(raw)
-        except (ValueError, RecursionError) as error:
+            self._grants, self.plan = self._read(raw)
+            return dict(self._grants)
+        except (ValueError, RecursionError, CodecError) as error:
             words = f"{self._path}: {error}; remove it once no robot works with the slots of this node"
             raise SlotsFileError("unreadable", words) from None
 
     def keep(self, grants: Mapping[str, Grant]) -> int:
         """Begin to write these down. Returns the number of this writing."""
         with self._changed:
-            self._number += 1
-            self._wanted = dict(grants)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._write_all, name="slots", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
-            return self._number
+            self._grants = dict(grants)
+            return self._begin()
+
+    def keep_plan(self, plan: FleetPlan) -> int:
+        """Begin to write down that this schedule runs. Returns the number of this writing."""
+        with self._changed:
+            self.plan = plan
+            return self._begin()
+
+    def _begin(self) -> int:
+        """Under the lock."""
+        self._number += 1
+        self._wanted = True
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write_all, name="slots", daemon=True)
+            self._thread.start()
+        self._changed.notify_all()
+        return self._number
 
     def kept(self, number: int) -> bool | None:
         """Whether this is on the disk, or something later; false where that failed; None: it is under way."""
@@ -98,10 +114,9 @@ class SlotsFile:
     def _write_all(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._wanted is not None)
-                grants, number = self._wanted, self._number
-                self._wanted = None
-            assert grants is not None
+                self._changed.wait_for(lambda: self._wanted)
+                grants, number = self._grants, self._number
+                self._wanted = False
             done = self.write(grants)
             with self._changed:
                 self._tried = number
@@ -109,12 +124,16 @@ class SlotsFile:
                 self._changed.notify_all()
 
     def write(self, grants: Mapping[str, Grant]) -> bool:
-        """Returns when all is on the disk; false where that failed, which is logged once."""
+        """These, and what schedule runs. Returns when all is on the disk; false where that failed, which is logged
+        once."""
         beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-        data = {"v": VERSION, "schedule": self._schedule, "grants": grants}
+        data = json.dumps({"v": VERSION, "schedule": self._schedule, "grants": grants}).encode()
+        plan = self.plan
+        if plan is not None:  # a large one is turned into text once, and not with each slot
+            data = data[:-1] + b', "plan": ' + plan_bytes(plan) + b"}"
         try:
             with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(json.dumps(data).encode())
+                file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(self._path)
@@ -138,19 +157,21 @@ class SlotsFile:
             words = f"{what}: others can write it, or it is somebody else's; name another folder with `state`"
             raise SlotsFileError("not_private", words)
 
-    def _read(self, raw: bytes) -> dict[str, Grant]:
+    def _read(self, raw: bytes) -> tuple[dict[str, Grant], FleetPlan | None]:
         if len(raw) > MAX_FILE_BYTES:
             raise ValueError(f"larger than {MAX_FILE_BYTES} bytes")
         data = json.loads(raw)
-        if not isinstance(data, dict) or data.keys() != {"v", "schedule", "grants"} or data["v"] != VERSION:
+        keys = data.keys() - {"plan"} if isinstance(data, dict) else set()
+        if keys != {"v", "schedule", "grants"} or data["v"] != VERSION:
             raise ValueError(f"expected a map of version {VERSION}")
         if data["schedule"] != self._schedule:
             log.warning("slots_of_another_schedule", path=str(self._path))
-            return {}
+            return {}, None
         grants = data["grants"]
         if not isinstance(grants, dict) or len(grants) > MAX_ROBOTS:
             raise ValueError(f"grants: expected a map of at most {MAX_ROBOTS} slots")
-        return {slot: _grant(slot, one) for slot, one in grants.items()}
+        plan = plan_of(data["plan"]) if "plan" in data else None
+        return {slot: _grant(slot, one) for slot, one in grants.items()}, plan
 
 
 def _grant(slot: str, value: Any) -> Grant:

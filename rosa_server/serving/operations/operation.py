@@ -67,6 +67,7 @@ class Operation(ABC):
         self.site, self.order, self.names, self.since_s = site, order, frozenset(names), now_s
         self.retirement = Retirement(site, order)
         self.cancelled = False
+        self.why = ""  # it is cancelled, where that is not a person's wish
 
     @abstractmethod
     def step(self, now_s: float, gone: Mapping[str, str]) -> End | None:

@@ -7,11 +7,14 @@ retires gets nothing more, finishes what it has, and ends.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from rosa_contract.wire.watching import Order
+from rosa_server.serving.core.forwarding.node import NodeCore
+from rosa_server.serving.core.forwarding.succession import LEFT
 from rosa_server.serving.operations.draining import Draining
+from rosa_server.serving.operations.fleet_reschedule import FleetReschedule
 from rosa_server.serving.operations.live_state import MOVED, UnfinishedOrder
 from rosa_server.serving.operations.names import (
     ADD_SLOT,
@@ -30,6 +33,7 @@ from rosa_server.serving.operations.names import (
 )
 from rosa_server.serving.operations.operation import End, Operation
 from rosa_server.serving.operations.order import OperationError, Site
+from rosa_server.serving.operations.own_part import OwnPart
 from rosa_server.serving.operations.reschedule import Reschedule
 from rosa_server.serving.operations.robots import add_slot, admit, remove
 from rosa_server.serving.operations.rollout import Rollout
@@ -40,9 +44,13 @@ MAX_LISTED = 256  # names of robots
 class Operations:
     """Carries out the orders of one server."""
 
-    def __init__(self, site: Site) -> None:
-        """What `site.state` has from an earlier server is gone on with as soon as every stream is served."""
-        self._site, self._state = site, site.state
+    def __init__(
+        self, site: Site, node: NodeCore | None = None, tell: Callable[[str, str], None] | None = None
+    ) -> None:
+        """What `site.state` has from an earlier server is gone on with as soon as every stream is served. `node`: the
+        core, where this is one of several gateways; `tell`: says to that of another node why workers did not start."""
+        self._site, self._state, self._node, self._tell = site, site.state, node, tell
+        self._part = OwnPart(site, node, self._not_started) if node is not None else None
         self._running: list[Operation] = []
         self._goes_on = False
 
@@ -54,6 +62,8 @@ class Operations:
             self._go_on(now_s)
         for order in orders:
             self._obey(now_s, order)
+        if self._part is not None:
+            self._part.step(bool(self._running or self._state.drained), gone)
         for operation in list(self._running):
             end = operation.step(now_s, gone)
             if end is not None:
@@ -66,6 +76,14 @@ class Operations:
         for one in self._running:
             words = "the server ends; its next start begins with its command line"
             self._end(one.order, End("cancelled", words))
+
+    def _not_started(self, node: str, why: str) -> None:
+        """Workers of the schedule that runs did not start; whoever changes it goes no further."""
+        if node and self._tell is not None:
+            self._tell(node, why)
+        for one in self._running:
+            if isinstance(one, FleetReschedule):
+                one.why, one.cancelled = why, True
 
     def _obey(self, now_s: float, order: Order, done: Collection[str] = ()) -> bool:
         """`done`: what an earlier server has done of it. False where it is refused."""
@@ -116,6 +134,10 @@ class Operations:
             }
             for one in self._running
         ]
+        if self._node is not None and self._node.succession.state == LEFT:
+            at = f"node {self._node.succession.node}"
+            words = f"schedule {self._node.epoch} runs here"
+            running.append({"what": RESCHEDULE, "target": SCHEDULE, "by": at, "for_s": 0.0, "doing": words})
         removed = sorted(self._site.core.sessions.removed)[:MAX_LISTED]
         return {"operations": running, "drained": sorted(self._state.drained), "removed": removed}
 
@@ -134,7 +156,10 @@ class Operations:
         elif order.what in (RESCHEDULE, RESCHEDULE_DRY_RUN):
             dry_run = order.what == RESCHEDULE_DRY_RUN
             self._check_free(SCHEDULE, self._site.names())
-            self._begin(Reschedule(self._site, order, now_s, dry_run), keep=not dry_run)
+            if self._node is not None:
+                self._begin(FleetReschedule(self._site, self._node, order, now_s, dry_run))
+            else:
+                self._begin(Reschedule(self._site, order, now_s, dry_run), keep=not dry_run)
         elif order.what in (ROLLOUT, CANARY, SHADOW):
             self._check_free(order.target, self._site.of_model(order.target))
             self._begin(Rollout(self._site, order, now_s, done), done, keep=True)
@@ -143,6 +168,9 @@ class Operations:
         return None
 
     def _check_free(self, target: str, names: Collection[str]) -> None:
+        if self._node is not None and self._node.succession.state == LEFT:
+            at = self._node.succession.node
+            raise OperationError("busy", f"{target}: the gateway of node {at} changes the schedule")
         for one in self._running:
             if one.exclusive or one.names & set(names):
                 words = f"{target}: `{one.order.what} {one.order.target}` by {one.order.by} is at work on it"
@@ -173,6 +201,7 @@ class Operations:
             words = f"nothing is at work on {order.target!r}; at work: {work or 'nothing'}"
             raise OperationError("nothing_at_work", words)
         for one in found:
+            one.why = order.value
             one.cancel(now_s)
             self._state.end(one.order.target)
         return End("", f"{', '.join(one.order.what for one in found)} of {order.target} is cancelled")

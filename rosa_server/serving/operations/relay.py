@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rosa_contract.wire.bounds import MAX_NAME_CHARS, MAX_TEXT_CHARS
+from rosa_contract.wire.status import MAX_WORDS
 from rosa_contract.wire.watching import Order
 from rosa_server.plan.nodes import NodePlan
 from rosa_server.plan.peering import PeerOrder, PeerOrderTold
@@ -24,6 +25,7 @@ from rosa_server.serving.operations.names import (
     DRAIN,
     REMOVE,
     ROLLOUT,
+    SCHEDULE,
     SHADOW,
     UNDRAIN,
 )
@@ -61,12 +63,21 @@ class OrderRelay:
     """Of one gateway. It is what `Operations` tells, in place of `tells`, which speaks to the persons here."""
 
     def __init__(
-        self, nodes: NodePlan, others: Others, tells: Tells, placement: Callable[[], Placement]
+        self, nodes: Callable[[], NodePlan], others: Others, tells: Tells, placement: Callable[[], Placement]
     ) -> None:
-        self._nodes, self._others, self._tells, self._placement = nodes, others, tells, placement
+        """`nodes`, `placement`: as they are now."""
+        self._now, self._others, self._tells, self._placement = nodes, others, tells, placement
         self._under: dict[int, _Under] = {}
         self._number = 0
         self._here: list[Order] = []  # to be carried out here
+
+    @property
+    def _nodes(self) -> NodePlan:
+        return self._now()
+
+    def stop(self, node: str, why: str) -> None:
+        """The gateway of this node is to change the schedule no further."""
+        self._others.say(node, PeerOrder(0, CANCEL, SCHEDULE, why[:MAX_WORDS], self._nodes.here))
 
     # -- what persons and other gateways order -------------------------------------------------------------------------
 

@@ -52,8 +52,8 @@ class Reschedule(Operation):
     def __init__(self, site: Site, order: Order, now_s: float, dry_run: bool) -> None:
         """Raises `OperationError`."""
         if site.planner is None:
-            words = "the server runs without a schedule (`rosa serve --schedule`), or shares it with other gateways"
-            raise OperationError("no_slots", f"{words}: all of them are started with the new one")
+            words = "the server runs without a schedule: start it with `rosa serve --schedule`"
+            raise OperationError("no_slots", words)
         if site.state.drained:
             words = f"{', '.join(sorted(site.state.drained))} is drained; `rosa undrain` gives it back first"
             raise OperationError("busy", words)
@@ -116,7 +116,7 @@ class Reschedule(Operation):
         self._change = self._planning.change
         if self._change is None:
             self.site.core.router.freeze("")
-            return _failed(self._planning.error)
+            return planning_failed(self._planning.error)
         for number, stage in enumerate(self._change.stages, start=1):
             self.site.say(self.order, "planned", f"{number}. {stage.words}")
         if self._dry_run or self.cancelled:
@@ -217,7 +217,8 @@ class Reschedule(Operation):
         )
 
 
-def _failed(error: Exception | None) -> End:
+def planning_failed(error: Exception | None) -> End:
+    """Why there is no way to the schedule."""
     if isinstance(error, CausedError):
         return End(error.cause, str(error))
     if isinstance(error, ConfigError):

@@ -37,7 +37,7 @@ from rosa_server.serving.core.sessions.session import (
     request_fields,
 )
 from rosa_server.serving.core.sessions.slots import Slots
-from rosa_server.serving.core.workers.epochs import OLD_EPOCH, Epochs
+from rosa_server.serving.core.workers.epochs import OLD_EPOCH, Epochs, same
 from rosa_server.serving.core.workers.pool import WorkerPool
 from rosa_server.serving.core.workers.shadowing import Shadow
 from rosa_server.serving.core.workers.sharing import sharing
@@ -246,10 +246,12 @@ class ServingCore:
         admission: AdmissionControl,
         planned: Mapping[str, int] | None = None,
     ) -> None:
-        """Another placement from now on, in a later epoch; workers of replicas that it lacks are ended. `planned`: the
-        slots that each task keeps; none: all that it has. Raises `ValueError` where it lacks a slot that a robot has.
+        """Another placement from now on, in a later epoch; workers of replicas that it lacks, or that are others in it,
+        are ended. `planned`: the slots that each task keeps; none: all that it has. Raises `ValueError` where it lacks
+        a slot that a robot has.
         """
-        for worker in [one for one in self.pool if one.replica not in placement.replicas]:
+        had, has = self.router.placement.replicas, placement.replicas
+        for worker in [one for one in self.pool if not same(had.get(one.replica), has.get(one.replica))]:
             self._do(Kill(worker.worker_id, "its replica is not in the new schedule"))
             self.on_lost(now_s, worker.worker_id, "its replica is not in the new schedule")
         before = self.router.placement

@@ -52,9 +52,9 @@ class Guests:
         self._guests[guest.connection] = guest
         return True
 
-    def open_of(self, node: str) -> Iterator[Guest]:
-        """Those of a gateway that have no answer yet."""
-        return (one for one in list(self._guests.values()) if one.node == node and one.done_s is None)
+    def open(self, node: str = "") -> Iterator[Guest]:
+        """Those of a gateway, or of all, that have no answer yet."""
+        return (one for one in list(self._guests.values()) if one.done_s is None and node in ("", one.node))
 
     def sweep(self, now_s: float) -> None:
         """Forget those that were answered long ago."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from rosa_server.plan.fleet_plan import FleetPlan
 from rosa_server.plan.peering import Beat, Forward, Forwarded, ToPeer
-from rosa_server.plan.placement import Placement
 from rosa_server.serving.core.dispatch.invariants import ROUNDING_S, RuleBroken
 
 ONE_SLOT = "one_slot"  # no two robots work with the same slot, and each keeps the one that it has
@@ -19,7 +19,10 @@ ONE_GATEWAY = (
 )
 BUDGET_SHRINKS = "budget_shrinks"  # a call is forwarded with what is left of its budget, at the most
 ITS_OWN_ANSWER = "its_own_answer"  # what a robot is answered was made for that very request
-NO_OLD_EPOCH = "no_old_epoch"  # no answer counts that a worker of an older schedule than its replica has made
+NO_OLD_EPOCH = (
+    "no_old_epoch"  # no answer counts of a worker of a schedule in which its replica was another one
+)
+ONE_SCHEDULE = "one_schedule"  # no two gateways run different schedules with one number, and it never falls
 
 MAX_REMEMBERED = 50_000
 Asked = tuple[str, str, int]  # robot, component, request id
@@ -48,7 +51,7 @@ class Fleet:
     """Everything that the gateways and robots of one schedule do, as the world sees it."""
 
     slots: dict[str, str] = field(default_factory=dict)  # robot that is served now -> its slot
-    schedules: dict[int, Placement] = field(default_factory=dict)  # by epoch
+    schedules: dict[int, FleetPlan] = field(default_factory=dict)  # by epoch
     adopted: dict[str, list[int]] = field(
         default_factory=dict
     )  # node -> the epochs that its gateway has gone through
@@ -94,18 +97,35 @@ class Fleet:
 
     def ran(self, node: str, epoch: int, made: Made) -> Iterator[RuleBroken]:
         """A gateway, in `epoch`, counts the answer of a worker."""
-        what = f"{node} counts in epoch {epoch} what {made.replica} has answered"
-        if made.epoch < epoch:
-            yield NO_OLD_EPOCH, f"{what} in epoch {made.epoch}"
-        one = self.schedules[made.epoch].replicas.get(made.replica)
+        what = f"{node} counts in epoch {epoch} what {made.replica} has answered in epoch {made.epoch}"
+        one = self._replica(made.epoch, made.replica)
         for earlier in self.adopted.get(made.node, ()):
-            if made.started <= earlier <= made.epoch:
-                before = self.schedules[earlier].replicas.get(made.replica)
-                if one is None or before is None or (before.model, before.server) != (one.model, one.server):
-                    yield (
-                        NO_OLD_EPOCH,
-                        f"{what}; its worker is of epoch {made.started}, epoch {earlier} has none",
-                    )
+            if made.started <= earlier <= made.epoch and self._replica(earlier, made.replica) != one:
+                yield (
+                    NO_OLD_EPOCH,
+                    f"{what}; its worker is of epoch {made.started}, in epoch {earlier} it is another one",
+                )
+        since = [one for one in self.adopted.get(node, ()) if made.epoch < one <= epoch]
+        for later in since if made.epoch < epoch else [epoch]:
+            if one is None or self._replica(later, made.replica) != one:
+                yield NO_OLD_EPOCH, f"{what}; in epoch {later} it is another one"
+
+    def _replica(self, epoch: int, name: str) -> tuple[str, ...] | None:
+        """What its workers are; none where the schedule has none."""
+        plan = self.schedules[epoch]
+        one = plan.placement.replicas.get(name)
+        return (one.model, one.server, one.engine, plan.server_on[one.server]) if one is not None else None
+
+    # -- schedules -----------------------------------------------------------------------------------------------------
+
+    def runs(self, node: str, plan: FleetPlan) -> Iterator[RuleBroken]:
+        """A gateway runs this from now on. Its history here is that of its process."""
+        gone_through = self.adopted.setdefault(node, [])
+        if gone_through and plan.epoch <= gone_through[-1]:
+            yield ONE_SCHEDULE, f"{node} runs schedule {plan.epoch} after {gone_through[-1]}"
+        gone_through.append(plan.epoch)
+        if self.schedules.setdefault(plan.epoch, plan) is not plan:
+            yield ONE_SCHEDULE, f"{node} runs another schedule {plan.epoch} than others do"
 
     # -- what gateways say to each other -------------------------------------------------------------------------------
 

@@ -9,29 +9,31 @@ replica, as a *guest*, beside the calls of that gateway's own robots.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from math import inf
+from typing import Protocol
 
 from rosa_contract.config.factory import Factory
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.bounds import MAX_TEXT_CHARS
 from rosa_server.plan.admission import AdmissionControl, NoAdmission
+from rosa_server.plan.fleet_plan import FleetPlan
 from rosa_server.plan.nodes import AT_ONCE, NodePlan, seen_from
-from rosa_server.plan.peering import Beat, Forward, ForwardCancel, Forwarded, ToPeer
+from rosa_server.plan.peering import Beat, Forward, ForwardCancel, Forwarded, PeerPlan, ToPeer
 from rosa_server.plan.placement import Placement
 from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.forwarding.away import AwayCall, AwayCalls
 from rosa_server.serving.core.forwarding.guests import Guest, Guests, connection_of
 from rosa_server.serving.core.forwarding.peer import (
     ABSENT,
     BEAT_EVERY_S,
-    BEATS_OTHER_EPOCH,
     ENDS,
     FALLS_SILENT,
     HERE,
     PeerGateway,
 )
+from rosa_server.serving.core.forwarding.succession import KeepsPlan, Succession
 from rosa_server.serving.core.queueing.actions import Action, Cancel, Dispatch, Kill, Note, Reply, Say, Tell
 from rosa_server.serving.core.sessions.homes import Grant, HomeSlots, KeepsGrants, SlotTokens
 from rosa_server.serving.core.sessions.router import Failover
@@ -46,16 +48,8 @@ WORKS_S = 1.0  # a robot that has called within this time works here
 BORROWED = "/@"  # in the name of such a worker, between its replica and its node
 
 
-@dataclass(slots=True)
-class _Away:
-    """A call that was forwarded and is not answered."""
-
-    worker_id: str
-    node: str
-    ticket: int
-    session: int
-    request_id: int
-    ends_s: float
+class KeepsAll(KeepsGrants, KeepsPlan, Protocol):
+    """Writes down what a gateway must know when it is started again."""
 
 
 class NodeCore(ServingCore):
@@ -69,15 +63,20 @@ class NodeCore(ServingCore):
         life: str,
         tokens: SlotTokens,
         kept: Mapping[str, Grant],
-        keeper: KeepsGrants,
+        keeper: KeepsAll,
         passing: tuple[str, ...] = (),
+        plan: FleetPlan | None = None,
     ) -> None:
-        """`life`: of this process, another one after each start. `kept`, `keeper`, `passing`: see `HomeSlots`."""
+        """`life`: of this process, another one after each start. `kept`, `keeper`, `passing`: see `HomeSlots`. `plan`:
+        of this process's life before, which is gone on with instead of `placement`."""
+        plan = plan or FleetPlan(placement, nodes.server_on, nodes.home)
+        placement, nodes = plan.placement, replace(nodes, server_on=plan.server_on, home=plan.home)
         self.nodes, self.life = nodes, life
+        self.succession = Succession(life, plan, keeper)
 
         def slots(placement: Placement, admission: AdmissionControl, failover: Failover) -> HomeSlots:
             about = (nodes.home, nodes.here, nodes.gateways, tokens, kept, keeper, passing)
-            self.slots = HomeSlots(placement, admission, failover, *about)
+            self.slots = HomeSlots(placement, admission, failover, *about, plan.closed)
             return self.slots
 
         super().__init__(factory, seen_from(placement, nodes), NoAdmission(NO_MORE), make_slots=slots)
@@ -86,17 +85,25 @@ class NodeCore(ServingCore):
         self._borrowed: dict[str, str] = {}  # worker -> its node
         self._borrowed_of: dict[str, str] = {}  # replica -> borrowed worker
         self._times_borrowed = 0
-        self._away: dict[int, _Away] = {}  # by number, which is that of the batch
-        self._ends: list[tuple[float, int]] = []
+        self._away = AwayCalls()
+        self.room = 0  # further servers that this node has GPUs for
         self.guests = Guests()
         self._ready: dict[str, m.WorkerReady] = {}  # of own workers
         self._beat_s = self._guests_s = 0.0
         self._ticked_s = inf
+        self._writes = False  # what runs is not written down yet
         self._welcomes: dict[bytes, Say] = {}  # of robots whose slots are not written down yet
 
     @property
     def epoch(self) -> int:
         return self.router.placement.epoch
+
+    @property
+    def longest_s(self) -> float:
+        """After so long what a worker was given is answered, or late."""
+        tasks = self._factory.tasks.values()
+        slos_ms = (one.slo_ms for task in tasks for one in task.components.values())
+        return max(slos_ms) / 1000 + ANSWER_GRACE_S
 
     # -- what the others say -------------------------------------------------------------------------------------------
 
@@ -110,6 +117,9 @@ class NodeCore(ServingCore):
             self._take_in(now_s, node, message)
         elif isinstance(message, Forwarded):
             self._answered(now_s, node, message)
+        elif isinstance(message, PeerPlan):
+            if message.plan.epoch > self.epoch:
+                self.run(now_s, message.plan)
         else:
             for number in message.numbers:
                 guest = self.guests.get(connection_of(node, message.life, number))
@@ -132,23 +142,21 @@ class NodeCore(ServingCore):
 
     def _hear(self, now_s: float, peer: PeerGateway, beat: Beat) -> None:
         was = peer.state
-        counts, lost = peer.hears(now_s, beat, self.epoch)
+        counts, lost = peer.hears(now_s, beat)
         if lost:
-            why = (
-                "it was started again"
-                if peer.state == HERE
-                else f"it runs epoch {beat.epoch}, this is {self.epoch}"
-            )
-            self._lose(now_s, peer.node, why)
+            self._lose(now_s, peer.node, "it was started again")
         if not counts:
             return
+        said = self.succession.says()
+        self.succession.hears(peer.node, beat.life, beat.change)
+        if self.succession.says() != said:
+            self._beat_s = now_s
+        self._tell_plan(now_s, peer)
         self.slots.hears(peer.node, beat.grants)
         for slot, grant in beat.returned.items():
             if not self._works_with(grant[1], slot):
                 self.slots.give_back(slot, grant)
-        if peer.state != HERE:
-            return
-        if was != HERE:
+        if was != HERE or lost:
             self._do(Note("peer_here", {"node": peer.node, "epoch": beat.epoch}))
         self._borrow(now_s, peer.node, beat)
 
@@ -171,8 +179,10 @@ class NodeCore(ServingCore):
         self.slots.settle()
 
     def _borrow(self, now_s: float, node: str, beat: Beat) -> None:
-        """Its replicas have warm workers, or have none any more."""
+        """Its replicas have warm workers, or have none any more. A node of an older schedule has those of replicas that
+        are as they were in that; one of a newer schedule says of each call whether it has its worker."""
         warm = {self._replica_of(ready): ready for ready in beat.warm}
+        warm = {name: one for name, one in warm.items() if self.epoch_of(name) <= beat.epoch}
         for worker_id in self._borrowed_at(node):
             if worker_id.rpartition("/")[0] not in warm:
                 self.on_lost(now_s, worker_id, f"{node} has no warm worker of it")
@@ -197,9 +207,10 @@ class NodeCore(ServingCore):
     def _lose(self, now_s: float, node: str, why: str) -> None:
         """A gateway that was there is no more: its workers are lost, and nobody waits for what it has asked."""
         self._do(Note("peer_lost", {"node": node, "reason": why}))
+        self.succession.lost(node)
         for worker_id in self._borrowed_at(node):
             self.on_lost(now_s, worker_id, f"{node}: {why}")
-        for guest in self.guests.open_of(node):
+        for guest in self.guests.open(node):
             self._dispatcher.leave(now_s, guest.connection, f"its gateway {node} is gone: {why}")
 
     # -- calls that others forward -------------------------------------------------------------------------------------
@@ -214,11 +225,9 @@ class NodeCore(ServingCore):
             return  # delivered twice
         own = self.router.placement.replicas.get(asked.replica)
         why = ""
-        if asked.epoch != self.epoch:
-            why = OLD_EPOCH if asked.epoch < self.epoch else "new_epoch"
-            self._do(
-                Note(why, {"node": node, "what": "forward", "epoch": asked.epoch, "expected": self.epoch})
-            )
+        if asked.epoch < (since := self.epoch_of(asked.replica)):
+            why = OLD_EPOCH
+            self._do(Note(why, {"node": node, "what": "forward", "epoch": asked.epoch, "expected": since}))
         elif own is None or own.node or not self.pool.serves(asked.replica) or self._dispatcher.draining:
             why = "not_warm"
         elif self._model_of(asked) != own.model:
@@ -271,10 +280,8 @@ class NodeCore(ServingCore):
         about = call.observation  # of a guest it has its name already
         if about and guest is None:
             about = f"{self.nodes.here}/{self.life}/{about}"
-        self._away[given.batch_id] = _Away(
-            given.worker_id, node, call.ticket, number, call.request_id, ends_s
-        )
-        heapq.heappush(self._ends, (ends_s, given.batch_id))
+        about_it = (given.worker_id, node, call.ticket, number, call.request_id, ends_s)
+        self._away.add(AwayCall(given.batch_id, *about_it))
         return Forward(
             given.batch_id,
             self.life,
@@ -308,7 +315,7 @@ class NodeCore(ServingCore):
             return
         worker = self.pool.get(away.worker_id)
         if worker is not None and answer.epoch >= worker.epoch:
-            del self._away[answer.number]
+            self._away.ended(answer.number)
             self.pool.ran_as(worker, answer.number, answer.batch_size)
         super().on_executed(
             now_s,
@@ -325,13 +332,11 @@ class NodeCore(ServingCore):
 
     def _give_up_late(self, now_s: float) -> None:
         """What has no answer although its budget is spent is answered here: its message, or the answer, is lost."""
-        while self._ends and self._ends[0][0] <= now_s:
-            _, number = heapq.heappop(self._ends)
-            away = self._away.pop(number, None)
-            worker = self.pool.get(away.worker_id) if away is not None else None
-            if away is not None and worker is not None:
+        for away in self._away.late(now_s):
+            worker = self.pool.get(away.worker_id)
+            if worker is not None:
                 error = "no_worker", f"node {away.node} did not answer within its budget"
-                done = m.Executed(number, [away.ticket], 0.0, [error], [b""], epoch=worker.epoch)
+                done = m.Executed(away.number, [away.ticket], 0.0, [error], [b""], epoch=worker.epoch)
                 super().on_executed(now_s, away.worker_id, done)
 
     # -- this gateway --------------------------------------------------------------------------------------------------
@@ -348,8 +353,7 @@ class NodeCore(ServingCore):
             self._beat_s = now_s
         if self._borrowed.pop(worker_id, None) is not None:
             del self._borrowed_of[worker_id.rpartition("/")[0]]
-            for number in [number for number, away in self._away.items() if away.worker_id == worker_id]:
-                del self._away[number]
+            self._away.lost(worker_id)
         super().on_lost(now_s, worker_id, why)
 
     def adopt(
@@ -359,11 +363,33 @@ class NodeCore(ServingCore):
         admission: AdmissionControl,
         planned: Mapping[str, int] | None = None,
     ) -> None:
-        """See `ServingCore`. A gateway that runs the schedule of before is as good as gone until it adopts this one."""
-        super().adopt(now_s, seen_from(placement, self.nodes), NoAdmission(NO_MORE), planned)
-        for peer in self.peers.values():
-            if peer.state != ABSENT and peer.epoch != self.epoch and peer.happens(BEATS_OTHER_EPOCH):
-                self._lose(now_s, peer.node, f"it runs epoch {peer.epoch}, this is {self.epoch}")
+        """See `ServingCore`: `placement` is whole, on the servers that there are, and admits nobody."""
+        plan = replace(self.succession.plan, placement=placement)
+        self.run(now_s, plan if plan.epoch > self.epoch else plan.follows(self.succession.plan))
+
+    def run(self, now_s: float, plan: FleetPlan) -> None:
+        """Another schedule from now on, with a higher epoch. Who works with a slot that it lacks has no slot: nobody
+        has been given one for as long as such a schedule is handed out."""
+        self.nodes = replace(self.nodes, server_on=plan.server_on, home=plan.home)
+        self.slots.plan(plan.home, plan.closed)
+        routes = plan.placement.routes or {}
+        leaving = [session for session in self.sessions if session.slot not in routes]
+        self._forget(now_s, leaving, "its slot is not in the schedule any more")
+        super().adopt(now_s, seen_from(plan.placement, self.nodes), NoAdmission(NO_MORE))
+        for guest in self.guests.open():  # their queues may be others
+            for call in self.ledger.of(guest.connection):
+                if guest.asked.replica in plan.placement.replicas:
+                    call.queue = self.router.failover.feeds_from(guest.asked.replica)
+        self._dispatcher.requeue(now_s)
+        self.succession.runs(plan)
+        self._writes, self._beat_s = True, now_s
+
+    def _tell_plan(self, now_s: float, peer: PeerGateway) -> None:
+        if peer.state == HERE and self.succession.to_tell(now_s, peer.node, peer.epoch):
+            self._do(Tell(peer.node, PeerPlan(self.succession.plan)))
+
+    def beat(self, now_s: float) -> None:
+        """The others hear at the next tick how this gateway is, and not only when it is time for it."""
         self._beat_s = now_s
 
     def remove(self, now_s: float, robot_id: str, words: str) -> None:
@@ -382,8 +408,12 @@ class NodeCore(ServingCore):
                 self._lose(now_s, peer.node, "it is silent")
         self._give_up_late(now_s)
         self._say_welcomes(now_s)
+        if self._writes and self.succession.written():
+            self._writes, self._beat_s = False, now_s
+            for peer in self.peers.values():
+                self._tell_plan(now_s, peer)
         next_s = super().tick(now_s)
-        if self._welcomes:
+        if self._welcomes or self._writes:
             next_s = min(next_s, now_s + WRITES_S)
         if now_s >= self._beat_s:
             self._beat_s = now_s + BEAT_EVERY_S
@@ -393,7 +423,7 @@ class NodeCore(ServingCore):
             self.guests.sweep(now_s)
             self._spare_slots(now_s)
         silent_s = min((p.silent_at_s() for p in self.peers.values() if p.state != ABSENT), default=inf)
-        return min(next_s, self._beat_s, silent_s, self._ends[0][0] if self._ends else inf)
+        return min(next_s, self._beat_s, silent_s, self._away.next_s())
 
     def _beat(self, now_s: float) -> None:
         warm: Mapping[str, m.WorkerReady] = {}
@@ -403,7 +433,7 @@ class NodeCore(ServingCore):
         for peer in self.peers.values():
             news = self.slots.since(peer.knows)
             said = peer.says(now_s, self.slots.version)
-            about = (list(warm.values()), news, self.slots.returned)
+            about = (list(warm.values()), news, self.slots.returned, self.succession.says(), self.room)
             self._do(Tell(peer.node, Beat(self.nodes.here, self.life, self.epoch, *said, *about)))
 
     def _say_welcomes(self, now_s: float) -> None:
@@ -449,12 +479,9 @@ class NodeCore(ServingCore):
         if isinstance(action, Dispatch) and (node := self._borrowed.get(action.worker_id)):
             return Tell(node, self._forward(node, action))
         if isinstance(action, Cancel) and (node := self._borrowed.get(action.worker_id)):
-            return Tell(node, ForwardCancel(self.life, self._numbers(action.tickets)))
+            return Tell(node, ForwardCancel(self.life, self._away.of(action.tickets)))
         if isinstance(action, Reply) and (guest := self.guests.get(action.call.connection)):
             guest.ends(action.ended_s)
             self._dispatcher.ranking.forget(guest.connection)
             return Tell(guest.node, self._answer(guest, action))
         return action
-
-    def _numbers(self, tickets: Sequence[int]) -> list[int]:
-        return [number for number, away in self._away.items() if away.ticket in tickets]

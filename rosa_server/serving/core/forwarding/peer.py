@@ -1,8 +1,8 @@
 """What a gateway knows of another one of its schedule: whether it is there, and how far away. Pure.
 
 A peer is there while its beats come. It counts as lost when it has been silent for `SILENT_AFTER_S`, when its
-connection ends, or when it runs another schedule; then its workers count as lost, too. A pause of our own, in which
-nothing was read, counts for nobody's silence.
+connection ends; then its workers count as lost, too. A pause of our own, in which nothing was read, counts for nobody's
+silence. One that runs another schedule is there: of its workers those count whose replica is the same in both.
 """
 
 from __future__ import annotations
@@ -17,31 +17,18 @@ MAX_PAST_LIVES = 64
 RTT_RATE = 0.2  # by which each beat corrects the time there and back
 MAX_RTT_S = 1.0
 
-ABSENT, HERE, OTHER_EPOCH = "absent", "here", "other_epoch"
-BEATS, BEATS_OTHER_EPOCH, NEW_LIFE, FALLS_SILENT, ENDS = (
-    "beats",
-    "beats_other_epoch",
-    "new_life",
-    "falls_silent",
-    "ends",
-)
+ABSENT, HERE = "absent", "here"
+BEATS, NEW_LIFE, FALLS_SILENT, ENDS = "beats", "new_life", "falls_silent", "ends"
 
 # (state, what happens) -> the next state. What is not here cannot happen.
 TABLE = {
     (ABSENT, BEATS): HERE,
-    (ABSENT, BEATS_OTHER_EPOCH): OTHER_EPOCH,
     (ABSENT, NEW_LIFE): ABSENT,
     (ABSENT, ENDS): ABSENT,
     (HERE, BEATS): HERE,
-    (HERE, BEATS_OTHER_EPOCH): OTHER_EPOCH,
     (HERE, NEW_LIFE): ABSENT,  # it was started again; its beat follows
     (HERE, FALLS_SILENT): ABSENT,
     (HERE, ENDS): ABSENT,
-    (OTHER_EPOCH, BEATS): HERE,
-    (OTHER_EPOCH, BEATS_OTHER_EPOCH): OTHER_EPOCH,
-    (OTHER_EPOCH, NEW_LIFE): ABSENT,
-    (OTHER_EPOCH, FALLS_SILENT): ABSENT,
-    (OTHER_EPOCH, ENDS): ABSENT,
 }
 
 
@@ -72,8 +59,8 @@ class PeerGateway:
         before, self.state = self.state, after
         return before == HERE and after != HERE
 
-    def hears(self, now_s: float, beat: Beat, epoch: int) -> tuple[bool, bool]:
-        """A beat has come; `epoch`: ours. Returns whether it counts, and whether the peer was lost with it."""
+    def hears(self, now_s: float, beat: Beat) -> tuple[bool, bool]:
+        """A beat has come. Returns whether it counts, and whether the peer was lost with it."""
         if beat.life in self._past or (beat.life == self.life and beat.number <= self.heard_number):
             return False, False
         lost = False
@@ -92,7 +79,7 @@ class PeerGateway:
         said_s = self._said_s.pop(beat.answers, None)
         if said_s is not None:
             self._measured(now_s - said_s - beat.held_ms / 1000)
-        lost |= self.happens(BEATS if beat.epoch == epoch else BEATS_OTHER_EPOCH)
+        self.happens(BEATS)
         return True, lost
 
     def _measured(self, rtt_s: float) -> None:

@@ -9,6 +9,7 @@ restart, too. Each time a slot is given out its number rises, and what was said 
 from __future__ import annotations
 
 import hmac
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -36,7 +37,7 @@ class KeepsGrants(Protocol):
 
 
 class KeptAtOnce:
-    """For a simulation: `write` returns whether it could."""
+    """For a simulation: `write` returns whether it could. Which schedule runs is kept nowhere."""
 
     def __init__(self, write: Callable[[Mapping[str, Grant]], bool]) -> None:
         self._write, self._number, self._failed = write, 0, 0
@@ -45,6 +46,10 @@ class KeptAtOnce:
         self._number += 1
         if not self._write(grants):
             self._failed = self._number
+        return self._number
+
+    def keep_plan(self, plan: object) -> int:
+        self._number += 1
         return self._number
 
     def kept(self, number: int) -> bool | None:
@@ -90,16 +95,18 @@ class HomeSlots(Slots):
         kept: Mapping[str, Grant],
         keeper: KeepsGrants,
         passing: tuple[str, ...] = (),
+        closed: tuple[str, ...] = (),
     ) -> None:
         """`home`: slot -> its gateway, of which `here` is this one; `reach`: where robots reach each. `kept`: what
         `keeper` wrote down last, before the gateway was started again. `passing`: how names begin of robots that go to
-        no other gateway, and do not come back under their names: they leave their slots with their connections."""
+        no other gateway, and do not come back under their names: they leave their slots with their connections.
+        `closed`: slots that nobody is given any more."""
         self._home, self._here, self._reach, self._tokens = home, here, reach, tokens
         self._keeper = keeper
         self._writing: dict[
             str, tuple[int, str]
         ] = {}  # slot -> the writing of its grant, and which robot had it before
-        self._passing = passing
+        self._passing, self._closed = passing, frozenset(closed)
         self.grants: dict[str, Grant] = {
             slot: (number, "" if robot.startswith(passing) else robot)
             for slot, (number, robot) in kept.items()
@@ -115,9 +122,34 @@ class HomeSlots(Slots):
         ] = {}  # of those, given back here; their home has not said that it knows
         super().__init__(placement, admission, warmth)
 
+    def plan(self, home: Mapping[str, str], closed: tuple[str, ...]) -> None:
+        """Of the placement that is adopted next. A slot keeps its home in all of them, also while it is in none."""
+        self._home, self._closed = home, frozenset(closed)
+
+    def adopt(
+        self, placement: Placement, admission: AdmissionControl, planned: Mapping[str, int] | None = None
+    ) -> None:
+        """See `Slots`. That the slots which it lacks are free is known: their homes had closed them before."""
+        self.placement, self.admission, self._frozen = placement, admission, ""
+        self._free.clear()
+        self.planned = Counter(planned or map(task_of, self._routes))
+        for slot in self._routes:
+            self._put(slot)
+        self.changed()
+
+    def taken(self) -> set[str]:
+        """The slots of the placement that robots have, of all homes, as far as these have said it."""
+        known = {**self.told, **self.grants}
+        return {slot for slot in self._routes if known.get(slot, NEVER)[1]}
+
     def take(self, task: str, robot: str = "", token: str = "") -> Taken | Refused:
         """The slot that the robot proves to have, the one that it has by its name, or a free one of this gateway."""
         claim = self._tokens.claim(robot, task, token)
+        if self._later(task, robot, claim):
+            words = (
+                "the slot of this robot is in a later schedule than the one that runs here; say hello again"
+            )
+            return Refused("not_ready", words)
         if claim is not None and self._holds(robot, *claim):
             slot, number = claim
             cold = self._cold(self.placement, slot)
@@ -140,6 +172,11 @@ class HomeSlots(Slots):
             )
         return self._granted(found.slot, robot)
 
+    def _later(self, task: str, robot: str, claim: tuple[str, int] | None) -> bool:
+        """Whether the robot has a slot that no schedule has had, as far as this gateway knows: it was away."""
+        slots = [slot for slot in self.of_robot(robot) if task_of(slot) == task]
+        return any(slot not in self._home for slot in (*slots, *([claim[0]] if claim is not None else ())))
+
     def _with_room(self, task: str, robot: str) -> tuple[str, ...]:
         """Where the robot reaches the gateways that may have a slot of this task for it, or have given it one, this one
         first; empty: none has."""
@@ -149,6 +186,7 @@ class HomeSlots(Slots):
             if home != self._here
             and task_of(slot) == task
             and slot in self._routes
+            and (slot not in self._closed or self.told.get(slot, NEVER)[1] == robot)
             and self.told.get(slot, NEVER)[1] in ("", robot)
         }
         return tuple(self._reach[node] for node in (self._here, *free)) if free else ()
@@ -225,7 +263,7 @@ class HomeSlots(Slots):
     def hears(self, node: str, grants: Mapping[str, Grant]) -> None:
         """Another gateway says what it has given out since it said that last."""
         for slot, grant in grants.items():
-            if self._home.get(slot) == node and grant[0] >= self.told.get(slot, NEVER)[0]:
+            if self._home.get(slot, node) == node and grant[0] >= self.told.get(slot, NEVER)[0]:
                 self.told[slot] = grant
         self.settle()
 
@@ -252,5 +290,6 @@ class HomeSlots(Slots):
         return False
 
     def _put(self, slot: str) -> None:
-        if self._home.get(slot) == self._here and not self.grants.get(slot, NEVER)[1]:
+        mine = self._home.get(slot) == self._here and slot in self._routes
+        if mine and slot not in self._closed and not self.grants.get(slot, NEVER)[1]:
             super()._put(slot)

@@ -23,7 +23,7 @@ class Epochs:
         """Another placement holds. A replica that is as it was keeps its workers."""
         self._now = after.epoch
         self._since = {
-            name: self._since[name] if _same(before.replicas.get(name), one) else after.epoch
+            name: self._since[name] if same(before.replicas.get(name), one) else after.epoch
             for name, one in after.replicas.items()
         }
 
@@ -37,10 +37,9 @@ class Epochs:
         return self._since.get(replica, self._now)
 
 
-def _same(before: Replica | None, after: Replica) -> bool:
-    """Whether the workers of one are those of the other."""
-    return before is not None and (before.model, before.server, before.engine) == (
-        after.model,
-        after.server,
-        after.engine,
-    )
+def same(before: Replica | None, after: Replica | None) -> bool:
+    """Whether the workers of one are those of the other; of no replica nobody is."""
+    if before is None or after is None:
+        return False
+    one, other = ((each.model, each.server, each.node, each.engine) for each in (before, after))
+    return one == other

@@ -25,7 +25,8 @@ class OneOfThem:
         self.persons: list[tuple[str, str, str]] = []
         self.heard: list[tuple[str, ToDesk]] = []
         self.obeys: list[Order] = []
-        self.relay = OrderRelay(NodePlan(name, SERVER_ON, HOME, GATEWAYS), self, self, lambda: PLACEMENT)
+        nodes = NodePlan(name, SERVER_ON, HOME, GATEWAYS)
+        self.relay = OrderRelay(lambda: nodes, self, self, lambda: PLACEMENT)
 
     def order(self, what: str, target: str, value: str = "") -> None:
         self._world.run(self, Order(b"\0person", 7, what, target, value, "jan"))

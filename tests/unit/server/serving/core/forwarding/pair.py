@@ -8,6 +8,7 @@ from typing import Any
 from rosa_contract.config.factory import parse_factory
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
+from rosa_server.plan.fleet_plan import FleetPlan
 from rosa_server.plan.nodes import NodePlan
 from rosa_server.plan.peering import Forward, Forwarded, ToPeer
 from rosa_server.plan.placement import Placement
@@ -35,6 +36,7 @@ class Node:
         life: int = 1,
         keeper: KeepsGrants | None = None,
         passing: tuple[str, ...] = (),
+        plan: FleetPlan | None = None,
     ) -> None:
         self.name, self.kept = name, kept
 
@@ -58,6 +60,7 @@ class Node:
             dict(kept),
             keeper or KeptAtOnce(keep),
             passing,
+            plan,
         )
         self.answers: list[Reply] = []
         self.said: list[Say] = []
@@ -126,7 +129,7 @@ class Pair:
         elif isinstance(action, Note):
             node.notes.append(action)
         else:
-            assert not isinstance(action, Kill), action
+            assert not isinstance(action, Kill) or "not in the new schedule" in action.reason, action
 
     def wait(self, seconds: float) -> None:
         """Let time pass in small steps, as beats come often."""

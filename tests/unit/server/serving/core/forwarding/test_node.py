@@ -11,9 +11,10 @@ from rosa_contract.wire import messages as m
 from rosa_contract.wire.bounds import MAX_TEXT_CHARS
 from rosa_server.plan.admission import NoAdmission
 from rosa_server.plan.peer_codec import decode_peer, encode_peer
-from rosa_server.plan.peering import Beat, Forward, ForwardCancel, Forwarded
+from rosa_server.plan.peering import Beat, Forward, ForwardCancel, Forwarded, PeerPlan
+from rosa_server.plan.placement import Placement
 from rosa_server.serving.core.forwarding.guests import connection_of
-from rosa_server.serving.core.forwarding.peer import ABSENT, HERE, OTHER_EPOCH
+from rosa_server.serving.core.forwarding.peer import ABSENT, HERE
 from tests.unit.server.serving.core.forwarding.pair import GATEWAYS, Node, Pair
 from tests.unit.server.serving.core.planned import PLACEMENT
 from tests.unit.server.serving.core.stage import Stage, hello, request
@@ -320,25 +321,61 @@ def test_who_cancels_and_who_leaves_is_carried_over() -> None:
     assert not len(pair.b.core.ledger) and len(pair.said(ForwardCancel)) == 2
 
 
-def test_a_gateway_of_another_epoch_is_as_good_as_gone_until_it_has_the_same_schedule() -> None:
+def test_a_gateway_of_another_schedule_runs_what_is_the_same_in_both() -> None:
     pair = welcomed(Pair())
-    other = replace(PLACEMENT, epoch=5)
-    pair.a.core.adopt(pair.now_s, other, NoAdmission())
+    pair.lost = (PeerPlan,)
+    pair.a.core.adopt(pair.now_s, replace(PLACEMENT, epoch=5), NoAdmission())
     pair.wait(0.3)
-    assert pair.a.core.peers["b"].state == pair.b.core.peers["a"].state == OTHER_EPOCH
-    pair.ask(pair.a, "s0", 7, budget_ms=300.0)
-    assert not pair.said(Forward) and pair.a.held["spare/policy/0.1"], "it has its standby"
-    forward = Forward(99, "a1", 0, 1, 3, "s0", "system1", "sort", "gpu0", 300.0, 0.0, to_life="a1")
-    pair.a.core.on_peer(pair.now_s, "b", replace(forward, life="b1"))
+    assert pair.a.core.peers["b"].state == pair.b.core.peers["a"].state == HERE
+    pair.ask(pair.a, "s0", 7)
+    assert pair.said(Forward)[-1].epoch == 5 and pair.b.held[GPU1], "to an older one"
+    forward = Forward(99, "b1", 0, 1, 3, "s0", "system1", "sort", "gpu0", 300.0, 0.0, to_life="a1")
+    pair.a.core.on_peer(pair.now_s, "b", forward)
+    pair.settle()
+    assert pair.a.held["gpu0/0.1"], "and from it"
+    pair.b.finish(pair.now_s, GPU1)
+    pair.settle()
+    assert ended(pair.a) == [("s0", 7, "ok")]
+
+
+def with_another(name: str) -> Placement:
+    """A later schedule, in which this replica is another one."""
+    changed = {name: replace(PLACEMENT.replicas[name], engine="continuous")}
+    return replace(PLACEMENT, epoch=5, replicas={**PLACEMENT.replicas, **changed})
+
+
+def test_what_is_asked_of_a_replica_that_is_another_one_here_is_not_taken() -> None:
+    pair = welcomed(Pair())
+    pair.lost = (PeerPlan,)
+    pair.a.core.adopt(pair.now_s, with_another("gpu0"), NoAdmission())
+    pair.a.start(pair.now_s, "gpu0")
+    forward = Forward(99, "b1", 0, 1, 3, "s0", "system1", "sort", "gpu0", 300.0, 0.0, to_life="a1")
+    pair.a.core.on_peer(pair.now_s, "b", forward)
     pair.settle()
     (answer,) = pair.said(Forwarded)
-    assert (answer.not_taken, answer.epoch) == ("old_epoch", 5)
+    assert (answer.not_taken, answer.epoch) == ("old_epoch", 5) and not pair.a.held
     assert [note for note in pair.a.notes if note.event == "old_epoch"]
-    pair.b.core.adopt(pair.now_s, other, NoAdmission())
+
+
+def test_of_a_gateway_of_another_schedule_counts_no_replica_that_is_another_one_there() -> None:
+    pair = welcomed(Pair())
+    pair.lost = (PeerPlan,)
+    pair.ask(pair.a, "s0", 6, budget_ms=5000.0)
+    pair.a.core.adopt(pair.now_s, with_another("gpu1"), NoAdmission())
     pair.wait(0.3)
-    assert pair.a.core.peers["b"].state == HERE
+    assert [call.request_id for call in pair.a.held["spare/policy/0.1"][0].calls] == [6], "it has its standby"
+    pair.a.finish(pair.now_s, "spare/policy/0.1")
+    pair.settle()
+    pair.b.finish(pair.now_s, GPU1)
+    pair.settle()
+    assert ended(pair.a) == [("s0", 6, "ok")] and pair.a.answers[0].output == b"output of a"
+    pair.lost = ()
+    pair.wait(0.6)
+    assert pair.b.core.epoch == 5
+    pair.b.start(pair.now_s, "gpu1")
+    pair.wait(0.2)
     pair.ask(pair.a, "s0", 8)
-    assert pair.said(Forward)[-1].epoch == 5
+    assert pair.said(Forward)[-1].request_id == 8, "what it has started for this schedule counts"
 
 
 def test_an_answer_of_an_older_epoch_does_not_count() -> None:

@@ -14,8 +14,8 @@ from rosa_server.serving.core.forwarding.peer import HERE, TABLE, PeerGateway
 from tests.unit.server.serving.core.forwarding.pair import SERVER_ON
 from tests.unit.server.serving.core.planned import PLACEMENT
 
-EVENTS = (states.BEATS, states.BEATS_OTHER_EPOCH, states.NEW_LIFE, states.FALLS_SILENT, states.ENDS)
-STATES = (states.ABSENT, states.HERE, states.OTHER_EPOCH)
+EVENTS = (states.BEATS, states.NEW_LIFE, states.FALLS_SILENT, states.ENDS)
+STATES = (states.ABSENT, states.HERE)
 
 
 def beat(number: int, life: str = "b1", epoch: int = 0, answers: int = 0, held_ms: float = 0.0) -> Beat:
@@ -37,9 +37,9 @@ def test_what_is_not_in_the_table_raises_and_changes_nothing(state: str, event: 
 def test_the_time_there_and_back_is_measured_by_ones_own_clock_less_what_the_other_one_says_it_took() -> None:
     peer = PeerGateway("b")
     number, _, _ = peer.says(10.0)
-    peer.hears(10.080, beat(1, answers=number, held_ms=50.0), 0)
+    peer.hears(10.080, beat(1, answers=number, held_ms=50.0))
     assert peer.rtt_s == pytest.approx(0.030)
-    peer.hears(10.2, beat(2, answers=number, held_ms=0.0), 0)
+    peer.hears(10.2, beat(2, answers=number, held_ms=0.0))
     assert peer.rtt_s == pytest.approx(0.030), "each beat is measured once"
     _, answers, held_ms = peer.says(10.25)
     assert answers == 2 and held_ms == pytest.approx(50.0)
@@ -47,26 +47,26 @@ def test_the_time_there_and_back_is_measured_by_ones_own_clock_less_what_the_oth
 
 def test_what_was_told_with_a_beat_is_known_when_that_is_answered_and_by_no_other_process() -> None:
     peer = PeerGateway("b")
-    peer.hears(0.9, beat(1), 0)
+    peer.hears(0.9, beat(1))
     first, _, _ = peer.says(1.0, 7)
     peer.says(1.1, 8)
-    peer.hears(1.2, beat(2, answers=first), 0)
+    peer.hears(1.2, beat(2, answers=first))
     assert peer.knows == 7
     second, _, _ = peer.says(1.3, 9)
-    peer.hears(1.4, beat(1, "b2", answers=second), 0)
+    peer.hears(1.4, beat(1, "b2", answers=second))
     assert peer.knows == 0, "what this process had heard before was the rest of it alone"
     third, _, _ = peer.says(1.5, 9)
-    peer.hears(1.6, beat(2, "b2", answers=third), 0)
+    peer.hears(1.6, beat(2, "b2", answers=third))
     assert peer.knows == 9
 
 
 def test_beats_that_come_late_or_twice_count_once() -> None:
     peer = PeerGateway("b")
-    assert peer.hears(1.0, beat(5), 0) == (True, False)
-    assert peer.hears(2.0, beat(5), 0) == peer.hears(2.0, beat(4), 0) == (False, False)
+    assert peer.hears(1.0, beat(5)) == (True, False)
+    assert peer.hears(2.0, beat(5)) == peer.hears(2.0, beat(4)) == (False, False)
     assert peer.heard_s == 1.0
-    assert peer.hears(3.0, beat(1, "b2"), 0) == (True, True), "it was started again: what it had is lost"
-    assert peer.hears(3.1, beat(99, "b1"), 0) == (False, False)
+    assert peer.hears(3.0, beat(1, "b2")) == (True, True), "it was started again: what it had is lost"
+    assert peer.hears(3.1, beat(99, "b1")) == (False, False)
 
 
 def test_a_slot_is_given_out_where_most_of_its_components_are_answered() -> None:
