@@ -6,7 +6,6 @@ CPU time of the decisions alone, with production's cores: no socket, no codec.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from rosa_contract.wire import messages as m
@@ -18,7 +17,7 @@ from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.serving.core.forwarding.node import NodeCore
 from rosa_server.serving.core.forwarding.peer import BEAT_EVERY_S
 from rosa_server.serving.core.queueing.actions import Dispatch, Reply, Tell
-from rosa_server.serving.core.sessions.homes import SlotTokens
+from rosa_server.serving.core.sessions.homes import KeptAtOnce, SlotTokens
 from rosa_server.simulator.servers import CHUNK, LARGEST_BATCH, Serving
 from rosa_sim.fleet.scenario import load_scenario
 from rosa_sim.fleet.systems import fleet_of, system_of
@@ -29,6 +28,7 @@ CALLS, WARM_UP = 3000, 300
 GATEWAYS = 125
 EVERY_S = 0.02  # between two calls
 FRAMES = (b"",)
+KEEPS = KeptAtOnce(lambda grants: True)  # nothing: these gateways are never started again
 Row = dict[str, Any]
 
 
@@ -63,7 +63,7 @@ class TwoNodes:
         for name in "ab":
             nodes = NodePlan(name, server_on, home, {"a": "a", "b": "b"})
             tokens = SlotTokens(b"of a benchmark")
-            self.cores[name] = NodeCore(serving.factory, placement, nodes, f"{name}1", tokens, {}, _forget)
+            self.cores[name] = NodeCore(serving.factory, placement, nodes, f"{name}1", tokens, {}, KEEPS)
         for replica in placement.replicas.values():
             for number in range(replica.workers):
                 self.cores[on].on_ready(self.now_s, ready(replica, number))
@@ -142,7 +142,7 @@ def beats(gateways: int) -> Row:
     here, *others = names
     began_s = time.process_time()
     nodes = NodePlan(here, server_on, home, dict(zip(names, names, strict=True)))
-    core = NodeCore(serving.factory, placement, nodes, "life", SlotTokens(b"of a benchmark"), {}, _forget)
+    core = NodeCore(serving.factory, placement, nodes, "life", SlotTokens(b"of a benchmark"), {}, KEEPS)
     made_s = time.process_time() - began_s
     warm: dict[str, list[m.WorkerReady]] = {name: [] for name in names}
     for replica in placement.replicas.values():
@@ -187,7 +187,3 @@ def executed(batch: Dispatch, epoch: int) -> m.Executed:
     size = len(batch.calls)
     tickets = [call.ticket for call in batch.calls]
     return m.Executed(batch.batch_id, tickets, 1.0, [("", "")] * size, [CHUNK] * size, epoch=epoch)
-
-
-def _forget(grants: Mapping[str, tuple[int, str]]) -> None:
-    """Nothing is kept: this gateway is never started again."""

@@ -1,4 +1,4 @@
-"""A person's order for another schedule, at one of several gateways of the chaos: production's own way of handing it out.
+"""A person's order for another schedule, at one of several gateways of the chaos, handed out as production does it.
 
 As `rosa reschedule` does it: slots that the new schedule lacks are closed first, streams move, and servers that it
 lacks end when what they were given has ended.
@@ -63,7 +63,7 @@ class ChangeOrder:
         fewer = following.placement.replicas.keys() != self._handing.plan.placement.replicas.keys()
         if fewer and not self._handing.settled(now_s):
             return ""
-        missing = self._handing.plan.placement.routes.keys() - following.placement.routes.keys()
+        missing = set(self._handing.plan.placement.routes or ()) - set(following.placement.routes or ())
         if self._handing.has_robots(missing) or (self._back and len(self._plans) == 1):
             moved = self._handing.plan.placement.routes != self._before.placement.routes
             if not moved:

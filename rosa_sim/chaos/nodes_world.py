@@ -360,7 +360,7 @@ class NodesWorld(FaultyRobots):
         elif fault.kind == "node_cut":
             self._cut_off(fault)
         elif fault.kind == "adopted":
-            self._order(fault.amount)
+            self._orders_another(fault.amount)
         elif fault.kind == "worker_killed":
             for server in [one for one in self.servers if self.hits_server(fault, one)]:
                 if self.server_on[server] in self.nodes:
@@ -377,7 +377,7 @@ class NodesWorld(FaultyRobots):
                 if name not in self.nodes and not down:
                     self._switch_on_node(name)
         elif fault.kind == "adopted":
-            self._order(fault.amount + 0.5)
+            self._orders_another(fault.amount + 0.5)
         elif fault.kind == "worker_killed":
             for node in list(self.nodes.values()):
                 node.return_workers()
@@ -393,7 +393,7 @@ class NodesWorld(FaultyRobots):
         for seat in self._live():
             self._sides[seat.robot.name][id(fault)] = seat.link.endpoint
 
-    def _order(self, seed: float) -> None:
+    def _orders_another(self, seed: float) -> None:
         """A person orders another schedule, at any gateway that is there."""
         if self.nodes and not self.calm:
             node = self.nodes[Random(f"at {seed}").choice(sorted(self.nodes))]

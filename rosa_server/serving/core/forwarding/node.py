@@ -430,11 +430,13 @@ class NodeCore(ServingCore):
         if not self._dispatcher.draining:
             known = ((one.replica, self._ready.get(one.worker_id)) for one in self.pool if not one.retired)
             warm = {replica: ready for replica, ready in known if ready is not None}
+        change = self.succession.says()
         for peer in self.peers.values():
             news = self.slots.since(peer.knows)
             said = peer.says(now_s, self.slots.version)
-            about = (list(warm.values()), news, self.slots.returned, self.succession.says(), self.room)
-            self._do(Tell(peer.node, Beat(self.nodes.here, self.life, self.epoch, *said, *about)))
+            about = (list(warm.values()), news, self.slots.returned)
+            beat = Beat(self.nodes.here, self.life, self.epoch, *said, *about, change, self.room)
+            self._do(Tell(peer.node, beat))
 
     def _say_welcomes(self, now_s: float) -> None:
         """To robots whose slots are written down meanwhile; where that failed, nobody has the slot."""
