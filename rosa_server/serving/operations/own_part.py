@@ -48,6 +48,7 @@ class OwnPart:
     def _follow(self) -> None:
         """What runs is another schedule."""
         plan, self._epoch = self._node.succession.plan, self._node.epoch
+        log.event("schedule_runs", epoch=plan.epoch, file=plan.file)
         if plan.schedule and self._site.planner is not None:
             try:
                 self._site.tells.rescheduled(self._site.planner.learned(plan.schedule, plan.file))

@@ -83,9 +83,10 @@ class Asks:
         self.name = name
         self.link = GatewayLink(gateways, m.Hello(name, task, {}, {}), keys)
         self.answered: list[tuple[str, str, int]] = []  # (endpoint, component, request id), each with ok
+        self.unserved: list[m.Response] = []  # answers without a result
         self._left: set[int] = set()  # requests whose gateway was left: they may be answered, once, or not
         self._at = self.link.endpoint
-        self._components = components
+        self.components = components
         self._open: dict[int, tuple[str, str]] = {}  # request -> (endpoint, component)
         self._number = 0
 
@@ -101,12 +102,13 @@ class Asks:
                 self.answered.append((*asked, answer.request_id))
             else:  # whoever ran it is gone, and nobody could take its place in time
                 assert answer.status in (m.UNAVAILABLE, m.FAILED, m.EXPIRED), answer
+                self.unserved.append(answer)
         self._at = self.link.endpoint
         for number in [n for n, (at, _) in self._open.items() if not self.link.ready or at != self._at]:
             del self._open[number]
             self._left.add(number)
         busy = {component for _, component in self._open.values()}
-        for component in self._components if self.link.ready else ():
+        for component in self.components if self.link.ready else ():
             if component not in busy:
                 self._number += 1
                 if self.link.send(m.Request(self._number, component, BUDGET_S * 1000), now_s):
