@@ -67,10 +67,10 @@ class ChangeOrder:
         if self._handing.has_robots(missing) or (self._back and len(self._plans) == 1):
             moved = self._handing.plan.placement.routes != self._before.placement.routes
             if not moved:
-                self._handing.hand_out(now_s, self._before)
+                self._handing.hand_out(self._before)
             return "back"
         del self._plans[0]
-        self._handing.hand_out(now_s, following)
+        self._handing.hand_out(following)
         return ""
 
     def _planned(self) -> list[FleetPlan]:

@@ -115,7 +115,7 @@ class FleetReschedule(Operation):
             self._say(now_s, "reached", f"{self._place} done: {self._stages[self._at].words}")
         self._moved |= following.moves
         self._at, self._at_s = self._at + 1, now_s
-        handing.hand_out(now_s, following.plan)
+        handing.hand_out(following.plan)
         return None
 
     @property
@@ -180,7 +180,7 @@ class FleetReschedule(Operation):
             return self._ended(now_s, End(cause, f"{why}; nothing has changed"))
         assert self._handing is not None
         if not self._moved:
-            self._handing.hand_out(now_s, self._before)
+            self._handing.hand_out(self._before)
             return self._ended(now_s, End(cause, f"{why}; everything is as it was before"))
         done = f"{self._place} stages are handed out"
         words = f"{why}; {done}, and every stream is served: order it again, or a schedule to go back to"

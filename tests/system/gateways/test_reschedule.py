@@ -127,11 +127,14 @@ def test_the_fleet_grows_and_shrinks_while_robots_ask_and_who_was_away_follows(n
             assert status == 2 and "node_away" in said, said
             if forgets:
                 (nodes.folder / "state" / f"b-{b.port}.slots").unlink()
+            # A gateway says what it runs when it begins, and with each schedule that it gets to.
+            known = len(b.events("schedule_runs")) + 1 + forgets
             b.start()
-            story.until(lambda: b.events("peer_here") and story.runs(b) == epoch)
+            story.until(lambda count=known: len(b.events("schedule_runs")) >= count)
+            assert b.events("schedule_runs")[-1]["epoch"] == epoch
             story.more()
         begun = [int(line["epoch"]) for line in b.events("schedule_runs")]
-        assert begun[-2:] == [1, epoch], "the last time it has got it from a"
+        assert begun[-3:] == [epoch, 1, epoch], "the last time it has got it from a"
         status, said = story.rosa(b, "scale", "servers=5", "--save", str(nodes.folder / "again.json"))
         assert status == 0 and story.runs(a) == story.runs(b) > epoch, said
         story.more()

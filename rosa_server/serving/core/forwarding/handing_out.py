@@ -58,7 +58,7 @@ class HandingOut:
     def waits(self, now_s: float) -> dict[str, str]:
         """For whom it waits now, and why; for nobody: it may go on."""
         found = self.lacking()
-        if not self._core.succession.written():
+        if not self._core.succession.settled:
             found[self._core.nodes.here] = "writes the schedule down"
         if found:
             self._same_s = inf
@@ -83,9 +83,9 @@ class HandingOut:
         """Those of these slots that robots have."""
         return sorted(self._core.slots.taken() & set(slots))
 
-    def hand_out(self, now_s: float, plan: FleetPlan) -> None:
+    def hand_out(self, plan: FleetPlan) -> None:
         """All run it next. Homes of earlier slots stay known."""
         before = self.plan
         plan = replace(plan, home={**plan.home, **before.home})
-        self._core.run(now_s, plan.follows(before))
+        self._core.succession.prepares(plan.follows(before))
         self._same_s = inf

@@ -408,12 +408,15 @@ class NodeCore(ServingCore):
                 self._lose(now_s, peer.node, "it is silent")
         self._give_up_late(now_s)
         self._say_welcomes(now_s)
+        following = self.succession.prepared()
+        if following is not None:
+            self.run(now_s, following)
         if self._writes and self.succession.written():
             self._writes, self._beat_s = False, now_s
             for peer in self.peers.values():
                 self._tell_plan(now_s, peer)
         next_s = super().tick(now_s)
-        if self._welcomes or self._writes:
+        if self._welcomes or not self.succession.settled:
             next_s = min(next_s, now_s + WRITES_S)
         if now_s >= self._beat_s:
             self._beat_s = now_s + BEAT_EVERY_S

@@ -49,6 +49,7 @@ class Succession:
         self.occupied = False  # with something else that works on servers: the schedule is left to nobody now
         self._change = ""  # the name of the change
         self._begun = 0  # changes of this gateway
+        self._next: FleetPlan | None = None  # that is to run when it is written down
         self._writing: int | None = None
         self._told_s: dict[str, float] = {}  # node -> when it was told last
 
@@ -102,9 +103,24 @@ class Succession:
 
     # -- what runs -----------------------------------------------------------------------------------------------------
 
+    def prepares(self, plan: FleetPlan) -> None:
+        """It is to run next, and is written down first: who hands out a schedule and is started again has it."""
+        self._next, self._writing = plan, self._keeper.keep_plan(plan)
+
+    def prepared(self) -> FleetPlan | None:
+        """What was prepared, and is written down."""
+        return self._next if self._next is not None and self.written() else None
+
+    @property
+    def settled(self) -> bool:
+        """Nothing is prepared, and what runs is written down."""
+        return self._next is None and self.written()
+
     def runs(self, plan: FleetPlan) -> None:
         """This gateway runs it from now on."""
-        self.plan, self._writing = plan, self._keeper.keep_plan(plan)
+        if plan is not self._next:
+            self._writing = self._keeper.keep_plan(plan)
+        self.plan, self._next = plan, None
         self._told_s.clear()
 
     def written(self) -> bool:
@@ -114,7 +130,7 @@ class Succession:
             if done:
                 self._writing = None
             elif done is False:
-                self._writing = self._keeper.keep_plan(self.plan)
+                self._writing = self._keeper.keep_plan(self._next or self.plan)
         return self._writing is None
 
     def to_tell(self, now_s: float, node: str, epoch: int) -> bool:

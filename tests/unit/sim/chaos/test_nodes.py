@@ -12,10 +12,11 @@ import pytest
 
 from rosa_server.plan.peering import Forward
 from rosa_server.serving.core.forwarding.guests import Guests
+from rosa_server.serving.core.forwarding.handing_out import HandingOut
 from rosa_server.serving.core.forwarding.node import NodeCore
 from rosa_server.serving.core.forwarding.peer import BEATS, NEW_LIFE, PeerGateway
+from rosa_server.serving.core.forwarding.succession import Succession
 from rosa_server.serving.core.sessions.homes import HomeSlots
-from rosa_server.serving.core.workers.epochs import Epochs
 from rosa_sim.chaos.__main__ import main
 from rosa_sim.chaos.node import ChaosNode
 from rosa_sim.chaos.nodes_plan import nodes_plan_of
@@ -100,22 +101,24 @@ def test_a_doubled_message_that_reaches_the_next_life_of_a_gateway_is_not_taken(
 # -- the watches can fail ----------------------------------------------------------------------------------------------
 
 
-def looks_at_no_epoch(patch: Patch) -> None:
-    usual = PeerGateway.happens
-    patch.setattr(PeerGateway, "happens", lambda self, event: usual(self, event.replace("_other_epoch", "")))
-    patch.setattr(Epochs, "required", lambda self, worker_id: 0)
-    taken = NodeCore._take_in
-    patch.setattr(
-        NodeCore,
-        "_take_in",
-        lambda self, now_s, node, asked: taken(self, now_s, node, replace(asked, epoch=self.epoch)),
-    )
-    answered = NodeCore._answered
-    patch.setattr(
-        NodeCore,
-        "_answered",
-        lambda self, now_s, node, answer: answered(self, now_s, node, replace(answer, epoch=self.epoch)),
-    )
+def waits_for_nobody(patch: Patch) -> None:
+    def waits(self: HandingOut, now_s: float) -> dict[str, str]:
+        self._same_s = min(self._same_s, now_s)
+        return {}
+
+    patch.setattr(HandingOut, "waits", waits)
+
+
+def tells_of_a_schedule_that_is_not_written_down(patch: Patch) -> None:
+    patch.setattr(Succession, "written", lambda self: True)
+
+
+def takes_a_word_for_another_change(patch: Patch) -> None:
+    patch.setattr(Succession, "has_word", lambda self, change: True)
+
+
+def takes_slots_from_robots(patch: Patch) -> None:
+    patch.setattr(HomeSlots, "taken", lambda self: set())
 
 
 def forwards_the_whole_budget(patch: Patch) -> None:
@@ -215,11 +218,26 @@ RESTARTED = Fault(7.0, "robot_restarted", 0.2, 0.0, (6,))
 SOME_STAY_OUT = 4  # of the robots, with this seed, so that slots are free
 LOST = Fault(1.0, "peer_loss", 5.0, 0.3)
 DOUBLED = Fault(1.0, "peer_duplication", 6.0, 0.8)
-ADOPTED = (Fault(2.0, "adopted", 0.4, 3.0), Fault(3.5, "adopted", 0.4, 5.0))
+ALONE = Fault(2.0, "node_cut", 2.0, 0.2, (0,))
+TWICE = (Fault(2.6, "adopted", 1.0, 569.204), Fault(2.7, "adopted", 1.0, 802.265))  # on both sides
+AT_ONCE = (Fault(2.0, "adopted", 0.3, 956.034), Fault(2.0002, "adopted", 0.4, 947.827))
+FORGOTTEN = (
+    Fault(2.0, "adopted", 2.0, 844.422),
+    Fault(2.0296, "node_killed", 0.3, 0.2, (0, 1, 2)),  # all, before what they run is on their disks
+    Fault(3.5, "adopted", 1.0, 420.572),
+)
+EARLY = Fault(0.169, "adopted", 1.5, 544.229)  # while robots come
 AGAIN = Fault(1.6, "node_killed", 0.0005, 0.2, (0, 1, 2))  # back before its robots look for others
 DELAYED = Fault(0.0, "peer_delay", 5.0, 0.9)
 MUTANTS: list[tuple[Callable[[Patch], None], Plan, str]] = [
-    (looks_at_no_epoch, plan(*ADOPTED, seconds=8.0), "no_old_epoch"),
+    (waits_for_nobody, plan(ALONE, *TWICE, seconds=5.0), "one_schedule"),
+    (takes_a_word_for_another_change, plan(*AT_ONCE, seconds=5.0), "one_schedule"),
+    (
+        tells_of_a_schedule_that_is_not_written_down,
+        plan(*FORGOTTEN, seconds=6.0),
+        "one_schedule",
+    ),
+    (takes_slots_from_robots, plan(EARLY, seconds=6.0, seed=SOME_STAY_OUT), "one_slot"),
     (forwards_the_whole_budget, plan(CUT, LOST), "budget_shrinks"),
     (takes_a_call_twice, plan(DOUBLED), "one_answer"),
     (takes_what_was_sent_to_an_earlier_life, TWO_LIVES, "one_gateway"),

@@ -163,7 +163,7 @@ def agreed(pair: Pair) -> HandingOut:
 def test_all_run_the_next_schedule_and_calls_that_are_away_come_back(pair: Pair) -> None:
     handing = agreed(pair)
     pair.ask(pair.a, "s0", 7, budget_ms=5000.0)
-    handing.hand_out(pair.now_s, plan(STARTED))
+    handing.hand_out(plan(STARTED))
     assert handing.waits(pair.now_s), "b does not run it yet"
     pair.wait(0.1)
     assert not handing.waits(pair.now_s) and pair.b.core.epoch == pair.a.core.epoch == 1
@@ -171,7 +171,7 @@ def test_all_run_the_next_schedule_and_calls_that_are_away_come_back(pair: Pair)
     pair.a.start(pair.now_s, "gpu3")
     pair.wait(0.2)
     assert handing.warm(["gpu3"]) and pair.b.core.pool.serves("gpu3"), "b may use it, too"
-    handing.hand_out(pair.now_s, plan(MOVED))
+    handing.hand_out(plan(MOVED))
     pair.wait(0.1)
     assert not handing.waits(pair.now_s)
     pair.b.finish(pair.now_s, "gpu1/0.1")
@@ -193,7 +193,7 @@ def test_calls_that_wait_at_the_other_gateway_are_in_the_queues_of_its_new_sched
     for number, robot in ((1, "s0"), (2, "s0"), (3, "s0")):  # one runs, the others wait there
         pair.ask(pair.a, robot, number, budget_ms=9000.0)
     pooled = {name: replace(PLACEMENT.replicas[name], pool="all") for name in ("gpu0", "gpu1")}
-    handing.hand_out(pair.now_s, plan(replace(PLACEMENT, replicas={**PLACEMENT.replicas, **pooled})))
+    handing.hand_out(plan(replace(PLACEMENT, replicas={**PLACEMENT.replicas, **pooled})))
     pair.wait(0.2)
     while pair.b.held.get("gpu1/0.1"):
         pair.b.finish(pair.now_s, "gpu1/0.1")
@@ -205,7 +205,7 @@ def test_calls_that_wait_at_the_other_gateway_are_in_the_queues_of_its_new_sched
 def test_a_gateway_that_was_away_gets_the_schedule_when_it_is_back(pair: Pair) -> None:
     handing = agreed(pair)
     pair.cut = True
-    handing.hand_out(pair.now_s, plan(STARTED))
+    handing.hand_out(plan(STARTED))
     pair.wait(1.0)
     assert handing.waits(pair.now_s) == {"b": "is not there"} and pair.b.core.epoch == 0
     assert pair.b.core.succession.state == FREE
@@ -237,7 +237,7 @@ def test_a_change_that_nobody_agrees_to_is_given_up_and_one_that_waits_for_a_gat
 
 def test_who_is_started_again_goes_on_with_the_schedule_that_it_had_got_to(pair: Pair) -> None:
     handing = agreed(pair)
-    handing.hand_out(pair.now_s, plan(MOVED))
+    handing.hand_out(plan(MOVED))
     pair.wait(0.1)
     kept = pair.b.core.succession.plan
     pair.nodes["b"] = pair.b = Node("b", PLACEMENT, pair.kept["b"], life=2, plan=kept)
@@ -247,7 +247,7 @@ def test_who_is_started_again_goes_on_with_the_schedule_that_it_had_got_to(pair:
 
 def test_one_that_is_told_of_an_older_schedule_or_of_its_own_stays_as_it_is(pair: Pair) -> None:
     handing = agreed(pair)
-    handing.hand_out(pair.now_s, plan(MOVED))
+    handing.hand_out(plan(MOVED))
     pair.wait(0.1)
     before = pair.b.core.succession.plan
     for epoch in (0, 1):
@@ -263,23 +263,23 @@ LESS = replace(PLACEMENT, routes={name: each for name, each in ROUTES.items() if
 def test_a_closed_slot_is_given_to_nobody_and_known_to_be_free_before_a_schedule_lacks_it() -> None:
     pair = Pair()
     handing = agreed(pair)
-    handing.hand_out(pair.now_s, plan(PLACEMENT, closed=("pick/1",)))
+    handing.hand_out(plan(PLACEMENT, closed=("pick/1",)))
     pair.wait(0.2)
     refused = pair.greet(pair.b, "r1")
     assert isinstance(refused, m.Refused) and refused.cause == "admission_off"
     assert refused.gateways == ("tcp://127.0.0.1:2", "tcp://127.0.0.1:1"), "a has a slot for it"
     assert handing.has_robots(["pick/1"]) == []
-    handing.hand_out(pair.now_s, plan(LESS))
+    handing.hand_out(plan(LESS))
     pair.wait(0.2)
     assert "pick/1" not in (pair.b.core.router.placement.routes or {})
-    handing.hand_out(pair.now_s, plan(PLACEMENT))
+    handing.hand_out(plan(PLACEMENT))
     pair.wait(0.2)
     assert isinstance(pair.greet(pair.b, "r1"), m.Welcome), "it is there again, at its home"
 
 
 def test_a_slot_that_a_robot_has_anywhere_is_known_to_whoever_changes_the_schedule(pair: Pair) -> None:
     handing = agreed(pair)
-    handing.hand_out(pair.now_s, plan(PLACEMENT, closed=("pick/1",)))
+    handing.hand_out(plan(PLACEMENT, closed=("pick/1",)))
     pair.wait(0.2)
     assert handing.has_robots(["pick/1"]) == ["pick/1"], "r1 has it, from b"
     token = next(s.message.token for s in pair.b.said if isinstance(s.message, m.Welcome))
@@ -293,7 +293,7 @@ def test_a_slot_of_a_later_schedule_is_not_exchanged_by_a_gateway_that_does_not_
     handing = agreed(pair)
     more = replace(PLACEMENT, routes={**ROUTES, "pick/2": ROUTES["pick/1"]})
     pair.lost = (PeerPlan,)
-    handing.hand_out(pair.now_s, FleetPlan(more, ON, {**HOME, "pick/2": "a"}))
+    handing.hand_out(FleetPlan(more, ON, {**HOME, "pick/2": "a"}))
     for robot in ("r0", "r2"):
         welcome = pair.greet(pair.a, robot)
         assert isinstance(welcome, m.Welcome)
