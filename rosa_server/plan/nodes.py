@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
 
 from rosa_contract.config.tasks import Task
 from rosa_contract.wire.messages import SCHEMA_VERSION
@@ -54,30 +53,29 @@ class NoRoom(ValueError):
 def housed(
     stages: Sequence[Stage], server_on: Mapping[str, str], room: Mapping[str, int]
 ) -> list[dict[str, str]]:
-    """Server -> node, for each stage of a change. A new server goes to a node that has a GPU for it by then: one that
-    runs its model already, and so has its weights, before others; a standby away from what it stands in for; then the
-    one with the fewest servers. `room`: node -> further servers that it has GPUs for. Raises `NoRoom`."""
+    """Server -> node, for each stage of a change. A new server goes to a node that has a GPU for it by then: away from
+    what stands in for it, or what it stands in for; then to one that runs its model already, and so has its weights;
+    then to the one with the fewest servers. `room`: node -> further servers that it has GPUs for. Raises `NoRoom`."""
     at, free, found = dict(server_on), dict(room), []
     standbys = stages[-1].placement.standbys if stages else {}
     for stage in stages:
         replicas = stage.placement.replicas
         for server in dict.fromkeys(replicas[name].server for name in stage.starts):
-            own = [one for one in replicas.values() if one.server == server]
-            others = [one for one in replicas.values() if one.server != server]
-            covers = {name for name, some in standbys.items() if {one.id for one in own} & set(some)}
-
-            def rank(
-                node: str, own: list[Replica] = own, others: list[Replica] = others, covers: set[str] = covers
-            ) -> Any:
-                there = [one for one in others if at.get(one.server) == node]
-                lacks = {one.model for one in own} - {one.model for one in there}
-                beside = any(one.id in covers for one in there)
-                return beside, len(lacks), len({one.server for one in there}), node
-
             nodes = [node for node, left in free.items() if left > 0]
             if not nodes:
                 raise NoRoom(f"no node has a free GPU for {server}")
-            at[server] = min(nodes, key=rank)
+            own = {name: one.model for name, one in replicas.items() if one.server == server}
+            beside = {one for name in own for one in standbys.get(name, ())}
+            beside |= {name for name, some in standbys.items() if own.keys() & set(some)}
+            ranks = {}
+            for node in nodes:
+                there = [
+                    one for one in replicas.values() if one.server != server and at.get(one.server) == node
+                ]
+                lacks = set(own.values()) - {one.model for one in there}
+                close = any(one.id in beside for one in there)
+                ranks[node] = (close, len(lacks), len({one.server for one in there}), node)
+            at[server] = min(nodes, key=ranks.__getitem__)
             free[at[server]] -= 1
         found.append({one.server: at[one.server] for one in replicas.values()})
         for server in at.keys() - found[-1].keys():

@@ -149,7 +149,7 @@ def takes_what_was_sent_to_an_earlier_life(patch: Patch) -> None:
 
 
 def waits_for_a_lost_answer(patch: Patch) -> None:
-    patch.setattr(NodeCore, "_give_up_late", lambda self, now_s: self._ends.clear())
+    patch.setattr(NodeCore, "_give_up_late", lambda self, now_s: self._away._ends.clear())
 
 
 def gives_out_slots_of_others(patch: Patch) -> None:

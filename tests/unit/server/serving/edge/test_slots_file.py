@@ -5,12 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rosa_server.plan.fleet_plan import FleetPlan
 from rosa_server.serving.core.sessions.homes import Grant
 from rosa_server.serving.edge.slots_file import SlotsFile, SlotsFileError
+from tests.unit.server.serving.core.forwarding.pair import HOME, SERVER_ON
+from tests.unit.server.serving.core.planned import PLACEMENT
 
 PATIENCE_S = 60.0
 GRANTS: dict[str, Grant] = {"pick/0": (3, "r1"), "pick/1": (1, "")}
@@ -119,3 +123,23 @@ def test_what_could_not_be_written_is_told_and_a_later_one_that_was_counts_for_i
     file.close()
     assert file.kept(second) is True and file.kept(first) is True
     assert SlotsFile(tmp_path / "state", "a-5570", "one").load() == GRANTS
+
+
+def test_the_schedule_that_a_gateway_has_got_to_is_kept_with_the_slots(tmp_path: Path) -> None:
+    file = SlotsFile(tmp_path, "a-5570", "one")
+    assert file.load() == {} and file.plan is None
+    plan = FleetPlan(replace(PLACEMENT, epoch=3), SERVER_ON, HOME)
+    file.keep({"pick/0": (1, "r0")})
+    number = file.keep_plan(plan)
+    until(lambda: file.kept(number))
+    later = SlotsFile(tmp_path, "a-5570", "one")
+    assert later.load() == {"pick/0": (1, "r0")}
+    assert later.plan is not None and later.plan.placement == plan.placement
+    after = later.keep({"pick/0": (2, "r1")})
+    until(lambda: later.kept(after))
+    again = SlotsFile(tmp_path, "a-5570", "one")
+    assert again.load() == {"pick/0": (2, "r1")} and again.plan is not None and again.plan.epoch == 3
+    other = SlotsFile(tmp_path, "a-5570", "two")
+    assert other.load() == {} and other.plan is None, (
+        "what was got to from another schedule counts for nothing"
+    )
