@@ -48,8 +48,8 @@ USUAL = "p99"
 MIN_HZ = 1e-3  # a robot that acts less often gets no service
 # Percentiles at which SLOs hold for any arrivals, where they do not at the usual one.
 LOWER = ("p95", "p90", "p50")
-# And, where they are not in time at the solver's rates, at those with which all robots wait alike: a long wait ends in a
-# call without permit, which is late. The solver gives least to tasks with the tightest SLOs.
+# And, where they are not in time at the solver's rates, at those with which all robots wait alike: a long wait ends in
+# a call without permit, which is late. The solver gives least to tasks with the tightest SLOs.
 BALANCED = (EVEN, "p50", FULL)
 WAYS = (*((each, False) for each in LOWER), *((each, True) for each in BALANCED))
 # Of what was seen, the next one where calls of a round are late: who calls at its rate, and not when it is told to, is

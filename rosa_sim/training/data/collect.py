@@ -149,7 +149,6 @@ def collect_shard(folder: Path, scene: str, first_seed: int) -> Path:
     finally:
         renderer.close()
     rows = recorder.rows
-    arrays: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     scratch = path.with_suffix(f".{os.getpid()}.tmp")
     arrays: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     with scratch.open("wb") as file:
