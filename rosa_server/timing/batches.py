@@ -249,11 +249,11 @@ class Batcher:
         """Whether a request that runs now, by itself, is expected to meet its deadline."""
         return self.alone_ends_s(now_s) <= deadline_s
 
-    def alone_ends_s(self, now_s: float, beside: int = 0, spare: float = 1.0) -> float:
+    def alone_ends_s(self, now_s: float, beside: int = 0) -> float:
         """When a request that runs now, by itself, is expected to be answered. `beside`: requests that already run on
-        the same worker, where that gives each its own answer. `spare`: it may take so many times as long."""
+        the same worker, where that gives each its own answer."""
         runs_s = self.profile.service_s(beside + 1) if beside else self.profile.alone_s()
-        return now_s + RETURN_MARGIN_S + spare * runs_s
+        return now_s + RETURN_MARGIN_S + runs_s
 
     def _largest_in_time(self, now_s: float, deadlines_s: Sequence[float]) -> int:
         """The largest batch in which every request that would be in time alone is still in time.

@@ -14,7 +14,7 @@ from rosa_contract.config.tasks import GOAL_COUPLED
 from rosa_server.plan.placement import Replica
 from rosa_server.serving.core.queueing.ledger import Call
 from rosa_server.serving.core.queueing.order import EarliestDeadline, Rank, Ranking
-from rosa_server.serving.core.rates.control import RateControl
+from rosa_server.serving.core.rates.control import MAX_SPARE, RateControl
 from rosa_server.serving.core.rates.permits import MIN_LEAD_S, Key, Permit
 from rosa_server.serving.core.workers.pool import WorkerPool
 from rosa_server.serving.core.workers.worker_state import Batch, WorkerState
@@ -205,6 +205,7 @@ class Lane:
         self.callers = 0  # streams that may send it calls
         self.rates = RateControl(profile)
         self._plan, self._pool = replica, pool
+        self._usual = replica.times  # as planned, whatever is learned
         self._spread = False
         self._planned_batch, self._planned_hz = 1, 0.0
         # A server waits so long for calls on their way; infinite: none does.
@@ -397,20 +398,24 @@ class Lane:
         the calls that `worker` answers one by one.
 
         Otherwise, with the earliest deadline first, each batch would go to calls that are just too late under overload,
-        and nothing would be in time. One late call at a time runs when no other call waits, as the estimate may be
-        wrong; beside others of the same kind not even then, since it would make those late, too. There a call has to be
-        in time with something to spare: the first in line are those with the least time left.
+        and nothing would be in time. Late calls run only when no other call waits, as the estimate may be wrong; beside
+        others of the same kind not even then, since they would make those late, too.
         """
         order = self.queue.in_order()
-        beside, spare, alike = 0, 1.0, False
-        if worker is not None and worker.one_by_one:
-            beside, alike = worker.beside, not self._plan.mixed_ms
-            spare = SPARE if alike else 1.0
-        earliest_s = self.batcher.alone_ends_s(now_s, beside, spare)
+        beside = worker.beside if worker is not None else 0
+        if worker is not None and worker.one_by_one and not self._plan.mixed_ms and self._usual.known:
+            earliest_s = now_s + RETURN_MARGIN_S + self._beside_others_s(beside + 1)
+            in_time = [call for call in order if earliest_s <= call.due_s]
+            return in_time if in_time or beside else order
+        earliest_s = self.batcher.alone_ends_s(now_s, beside)
         in_time = [call for call in order if earliest_s <= call.due_s]
-        if not in_time and beside and alike:
-            return []
-        return in_time or order[:1]
+        return in_time or order
+
+    def _beside_others_s(self, count: int) -> float:
+        """How long one of so many calls that run beside each other takes, with something to spare: the first in line
+        are those with the least time left. What was learned is believed up to a point: a wrong time would let nothing
+        run that could correct it."""
+        return SPARE * min(self.batcher.profile.service_s(count), MAX_SPARE * self._usual.service_s(count))
 
     def _service_s(self, calls: list[Call]) -> float | None:
         profile = self.batcher.profile
