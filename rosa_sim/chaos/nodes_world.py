@@ -23,9 +23,9 @@ from rosa_server.serving.core.queueing.actions import Action, Reply
 from rosa_server.serving.core.sessions.homes import Grant, SlotTokens
 from rosa_server.simulator.network import Network
 from rosa_server.simulator.servers import Serving
-from rosa_sim.chaos.changing import ChangeOrder, order
 from rosa_sim.chaos.node import ChaosNode, clock_of
 from rosa_sim.chaos.plan import Fault, Plan
+from rosa_sim.chaos.rescheduling import ChangeOrder, order
 from rosa_sim.chaos.roaming import RoamingLink
 from rosa_sim.chaos.robot import Nobody
 from rosa_sim.chaos.robot_watch import Broken
