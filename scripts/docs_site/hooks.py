@@ -12,6 +12,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / ".cache" / "site_scripts"  # of `environment.py`
 MERMAID, SHIM = SCRIPTS / "mermaid.js", SCRIPTS / "iframe-worker.js"
+STYLE = Path(__file__).with_name("style.css")
 SHIM_URL = "https://unpkg.com/iframe-worker/shim"  # where the theme's plugin `offline` takes it from
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 FENCE = re.compile(r"^( *)(```+).*?^\1\2", re.MULTILINE | re.DOTALL)
@@ -93,9 +94,9 @@ def on_files(files: Files, config: Any) -> Files:
             files.append(File.generated(config, place(path), content=content))
             if path.suffix == ".md":
                 waiting.append(path)
-    for script in (MERMAID, SHIM):
-        if script.is_file():
-            files.append(File.generated(config, f"assets/{script.name}", content=script.read_bytes()))
+    for one in (MERMAID, SHIM, STYLE):
+        if one.is_file():
+            files.append(File.generated(config, f"assets/{one.name}", content=one.read_bytes()))
     return files
 
 

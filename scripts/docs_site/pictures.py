@@ -41,7 +41,7 @@ from tests.system.domains import own_domain
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PERSON = "ada"
-PATIENCE_S = 180.0
+PATIENCE_S = 400.0
 WIDE, PHONE = (1360, 900), (390, 844)
 FLEET = """\
 server_cluster: {num_servers: 3, gpu_type: NVIDIA H200}
