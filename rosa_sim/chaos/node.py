@@ -29,8 +29,8 @@ from rosa_server.simulator.servers import (
 )
 from rosa_server.simulator.workers import SimulatedWorker
 from rosa_sim.chaos.plan import Fault
-from rosa_sim.chaos.server_watch import ServerWatch
 from rosa_sim.chaos.traced import Traced
+from rosa_sim.chaos.watch import ServerWatch
 
 FORGETS_AFTER_S = 30.0
 WRITES_S = 0.012  # until a slot is on its disk

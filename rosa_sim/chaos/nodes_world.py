@@ -28,11 +28,10 @@ from rosa_sim.chaos.plan import Fault, Plan
 from rosa_sim.chaos.rescheduling import ChangeOrder, order
 from rosa_sim.chaos.roaming import RoamingLink
 from rosa_sim.chaos.robot import Nobody
-from rosa_sim.chaos.robot_watch import Broken
 from rosa_sim.chaos.robots import FaultyRobots
-from rosa_sim.chaos.server_watch import raise_first
 from rosa_sim.chaos.servers import serving_of
 from rosa_sim.chaos.traced import Traced
+from rosa_sim.chaos.watch import Broken, raise_first
 from rosa_sim.fleet.robot import Habits
 from rosa_sim.fleet.simulation import Joining
 

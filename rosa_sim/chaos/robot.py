@@ -8,7 +8,7 @@ from typing import Protocol
 from rosa_client.runtime.commands import Alert, CallEnded, Command, Send, TaskEnded
 from rosa_client.runtime.machines.task_machine import State
 from rosa_contract.wire.messages import Response
-from rosa_sim.chaos.robot_watch import RobotWatch
+from rosa_sim.chaos.watch import RobotWatch
 from rosa_sim.fleet.robot import ToSend, VirtualRobot
 
 NEXT_TASK_S = 0.5

@@ -16,7 +16,7 @@ from rosa_contract.wire.messages import Output
 from rosa_server.simulator.servers import TO_GATEWAY, TO_ROBOT
 from rosa_sim.chaos.plan import NEVER, Fault, Plan
 from rosa_sim.chaos.robot import ChaosRobot
-from rosa_sim.chaos.robot_watch import RobotWatch
+from rosa_sim.chaos.watch import RobotWatch
 from rosa_sim.fleet.simulation import ROBOT, Joining, Simulation
 
 UNSAFE, DONE, FAILED = 0.002, 0.02, 0.01  # shares of verdicts when nothing is wrong

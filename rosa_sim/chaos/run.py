@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rosa_sim.chaos.plan import Plan
-from rosa_sim.chaos.robot_watch import Broken
+from rosa_sim.chaos.watch import Broken
 from rosa_sim.chaos.world import ChaosWorld
 from rosa_sim.garbage import searched_seldom
 

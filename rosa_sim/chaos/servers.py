@@ -29,7 +29,7 @@ from rosa_sim.chaos.plan import Fault, Plan
 from rosa_sim.chaos.rescheduling import another
 from rosa_sim.chaos.robot import Nobody
 from rosa_sim.chaos.robots import FaultyRobots
-from rosa_sim.chaos.server_watch import ServerWatch
+from rosa_sim.chaos.watch import ServerWatch
 from rosa_sim.fleet.robot import Habits
 from rosa_sim.fleet.scenario import load_scenario
 from rosa_sim.fleet.systems import ROSA, carrying_out, fleet_of

@@ -9,8 +9,8 @@ from typing import Any
 
 from rosa_contract.wire.codec import request_header
 from rosa_sim.chaos.plan import RESCHEDULED, Fault, Plan
-from rosa_sim.chaos.robot_watch import Broken
 from rosa_sim.chaos.servers import FaultyServers
+from rosa_sim.chaos.watch import Broken
 from rosa_sim.fleet.simulation import Joining
 
 LOOKS_EVERY_S = 0.25  # at robots that say nothing

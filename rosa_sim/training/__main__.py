@@ -31,23 +31,23 @@ STEPS = (
 )
 HAND_SHARDS, HELD_OUT_SHARDS = 9, 4
 OPTIONS: dict[str, tuple[int, str]] = {  # the defaults of `--...-steps` are those of the shipped weights
-    "workers": (max(1, os.cpu_count() or 1), "processes"),
-    "episodes": (480, "demonstrations to train on"),
-    "held-out-episodes": (100, "demonstrations to test the monitor on"),
-    "policy-steps": (1600, "training steps of the policy"),
-    "monitor-steps": (1000, "training steps of the monitor"),
-    "token-steps": (2500, "training steps of the token policy"),
-    "seeds": (100, "unseen seeds to evaluate on"),
-    "blank-seeds": (20, "seeds to evaluate on with blank images"),
-    "range-looks": (2000, "looks to fit the range of pictures on"),
-    "limit-cells": (20, "cells of `limits` for each change of the scene, and of `one_model`"),
-    "shards": (39, "of looks at the sorting cell, to train on"),
-    "eyes-steps": (5000, "training steps of each camera's eyes"),
-    "marks-steps": (1200, "first training steps of the vla model, beside the eyes"),
-    "vla-steps": (10_250, "training steps of the vla model in all"),
-    "sort-seeds": (20, "seeds of each kind of sorting task"),
-    "sort-looks": (600, "held-out looks to ask about"),
-    "sort-tables": (200, "seeds whose tables are judged"),
+    "--workers": (max(1, os.cpu_count() or 1), "processes"),
+    "--episodes": (480, "demonstrations to train on"),
+    "--held-out-episodes": (100, "demonstrations to test the monitor on"),
+    "--policy-steps": (1600, "training steps of the policy"),
+    "--monitor-steps": (1000, "training steps of the monitor"),
+    "--token-steps": (2500, "training steps of the token policy"),
+    "--seeds": (100, "unseen seeds to evaluate on"),
+    "--blank-seeds": (20, "seeds to evaluate on with blank images"),
+    "--range-looks": (2000, "looks to fit the range of pictures on"),
+    "--limit-cells": (20, "cells of `limits` for each change of the scene, and of `one_model`"),
+    "--shards": (39, "of looks at the sorting cell, to train on"),
+    "--eyes-steps": (5000, "training steps of each camera's eyes"),
+    "--marks-steps": (1200, "first training steps of the vla model, beside the eyes"),
+    "--vla-steps": (10_250, "training steps of the vla model in all"),
+    "--sort-seeds": (20, "seeds of each kind of sorting task"),
+    "--sort-looks": (600, "held-out looks to ask about"),
+    "--sort-tables": (200, "seeds whose tables are judged"),
 }
 
 
@@ -62,7 +62,7 @@ def main() -> int:
         "--work", type=Path, default=root / ".cache" / "training", help="demonstrations, checkpoints"
     )
     for name, (default, words) in OPTIONS.items():
-        parser.add_argument(f"--{name}", type=int, default=default, help=words)
+        parser.add_argument(name, type=int, default=default, help=words)
     parser.add_argument("--engine", default="pipelined", help="of the token policy, for evaluate_tokens")
     parser.add_argument("--device", default="cpu", help="of the vla model's training: cpu or cuda")
     parser.add_argument(

@@ -238,6 +238,7 @@ def test_on_a_slow_link_smaller_pictures_leave_and_it_is_told_why() -> None:
     link: Any = SimpleNamespace(
         send=lambda request, now_s: sent.append(request) or True,
         poll=lambda timeout_s, now_s: [answers.popleft()] if answers else [],
+        answered=lambda now_s, response: None,
         asked=deque(),
         reason="",
     )

@@ -178,7 +178,7 @@ def documents() -> Iterator[bytes]:
     for path in SHIPPED:
         raw = path.read_bytes()
         yield raw
-        for _ in range(8 if len(raw) < 4_000 else 0):
+        for _ in range(12 if len(raw) < 4_000 else 0):
             yield mistaken(raw, chance)
 
 

@@ -24,7 +24,7 @@ from rosa_sim.chaos.__main__ import main
 from rosa_sim.chaos.night import version
 from rosa_sim.chaos.plan import KINDS, Fault, Plan, plan_of
 from rosa_sim.chaos.run import Verdict, run, shrink
-from rosa_sim.chaos.server_watch import ServerWatch
+from rosa_sim.chaos.watch import ServerWatch
 from tests.examples import examples
 
 Patch = pytest.MonkeyPatch

@@ -1,4 +1,6 @@
-"""Watches one robot of the chaos: the promises of `rosa_client/runtime/invariants.py` on every command of its core."""
+"""Watches the chaos: the promises of `rosa_client/runtime/invariants.py` on every command of a robot's core, and those
+of `serving/core/dispatch/invariants.py` on every decision of a gateway.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,13 @@ from collections.abc import Iterable
 from rosa_client.runtime.commands import Alert, Command, Play, Send, TaskEnded
 from rosa_client.runtime.invariants import Books, Breach, of_state
 from rosa_client.runtime.runtime import RobotRuntime
+from rosa_contract.config.factory import Factory
 from rosa_contract.config.robot import RobotSpec
 from rosa_contract.config.tasks import Task
 from rosa_contract.wire.messages import Response
+from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.dispatch.invariants import Accounts, RuleBroken, of_core
+from rosa_server.serving.core.queueing.actions import Action
 
 
 class Broken(Exception):
@@ -58,3 +64,26 @@ class RobotWatch:
     def _none(self, breaches: Iterable[Breach], now_s: float) -> None:
         for rule, words in breaches:
             raise Broken(rule, f"{self._name} {words}", now_s)
+
+
+class ServerWatch(Accounts):
+    """Everything that one life of a gateway decides."""
+
+    def __init__(self, factory: Factory) -> None:
+        super().__init__()
+        self._limit = factory.gateway.queue_per_model
+
+    def action(self, now_s: float, action: Action) -> None:
+        """What the core has decided. Raises `Broken`."""
+        raise_first(self.decided(now_s, action), now_s)
+
+    def ticked(self, now_s: float, core: ServingCore) -> None:
+        """The core has done what is due. Raises `Broken`."""
+        raise_first(of_core(core, self._limit), now_s)
+        raise_first(self.overdue(now_s), now_s)
+
+
+def raise_first(broken: Iterable[RuleBroken], now_s: float) -> None:
+    """Raises `Broken` for the first of them."""
+    for rule, words in broken:
+        raise Broken(rule, words, now_s)
