@@ -15,6 +15,7 @@ from rosa_contract.errors import CodecError, ConfigError
 from rosa_server.plan.placement import Placement, Replica
 
 MAX_PLAN_BYTES = 16 << 20  # as the largest array; 10,000 robots need about four
+MAX_DEPTH = 32  # of maps and lists in a schedule's file, which has six
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,10 @@ def plan_of(content: Any) -> FleetPlan:
     except (ConfigError, ValueError, RecursionError) as error:
         raise CodecError("bad_field", f"plan: {error!s:.300}") from None
     found = replace(found, placement=replace(found.placement, replicas=replicas))
+    if _deeper(found.schedule, MAX_DEPTH):  # it is written again, level by level
+        raise CodecError(
+            "bad_field", f"plan: schedule: expected at most {MAX_DEPTH} maps or lists in each other"
+        )
     if wrong := _wrong(found):
         raise CodecError("bad_field", f"plan: {wrong}")
     return found
@@ -80,6 +85,12 @@ def _numbered(one: Replica) -> Replica:
 
 def _sizes(times: Mapping[Any, float]) -> dict[int, float]:
     return {int(size): ms for size, ms in times.items()}
+
+
+def _deeper(value: Any, most: int) -> bool:
+    """Whether maps and lists are nested deeper than that."""
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return most < 0 or any(_deeper(one, most - 1) for one in inside)
 
 
 def _wrong(plan: FleetPlan) -> str:

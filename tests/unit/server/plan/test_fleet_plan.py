@@ -74,6 +74,7 @@ WRONG = [
     changed(["gpu9"], "placement", "standbys", "gpu0"),
     changed({"system1": "gpu0"}, "placement", "routes", "pick/first"),
     changed(1, "more"),
+    changed({"deep": json.loads("[" * 400 + "]" * 400)}, "schedule"),
 ]
 
 
