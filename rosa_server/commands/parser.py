@@ -13,6 +13,7 @@ from typing import Any
 
 from rosa_contract.errors import ContractError
 from rosa_contract.shipped import from_wheel
+from rosa_contract.wording import nearest
 
 DISTRIBUTIONS = (
     "rosa-serving",
@@ -68,6 +69,9 @@ def run(argv: Sequence[str] | None = None) -> int:
     command = words[0] if words else ""
     if wheel := _elsewhere(command):
         print(f"rosa {command}: {from_wheel(wheel)}", file=sys.stderr)
+        return 2
+    if hint := _unknown(command):
+        print(f"rosa {command}: {hint}", file=sys.stderr)
         return 2
     try:
         arguments = parser_for(command).parse_args(argv)
@@ -142,6 +146,14 @@ def _elsewhere(command: str) -> str:
     """The wheel of a command that is not installed; empty for any other word."""
     wheel = WHEEL_OF.get(command, "")
     return "" if wheel and any(entry.name == command for entry in _of_other_packages()) else wheel
+
+
+def _unknown(command: str) -> str:
+    """What to say of a word that is no command; empty for a command, an option or nothing."""
+    if command in MODULES or not command or command.startswith("-"):
+        return ""
+    known = {*MODULES, *(entry.name for entry in _of_other_packages())}
+    return "" if command in known else f"no such command{nearest(command, known)}; `rosa --help` lists them"
 
 
 def _of_other_packages() -> Any:

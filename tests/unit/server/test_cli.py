@@ -114,6 +114,17 @@ def test_a_command_of_another_package_that_is_broken_is_named_and_left_out(
     assert "--find-links .cache/wheels 'rosa-serving'" in said and "Traceback" not in said
 
 
+def test_a_mistyped_command_is_answered_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chek", "factory.yaml"]) == 2
+    assert capsys.readouterr().err == (
+        "rosa chek: no such command (did you mean 'check'?); `rosa --help` lists them\n"
+    )
+    assert main(["dorctor"]) == 2
+    assert "'doctor'" in capsys.readouterr().err, "of another package"
+    assert main(["xyz"]) == 2
+    assert "did you mean" not in capsys.readouterr().err
+
+
 def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
