@@ -6,8 +6,8 @@ one process, in its order, with its fixtures. The lanes:
 - *robots*: simulated robots that move, with the deadlines of real ones. On a small machine one file at a time.
 - *servers*: servers, single nodes, and robots that replay a picture: what they wait for comes within seconds.
 - *beside*: what only computes, at low priority: it takes what the others leave.
-- *alone*: files that measure tenths of a second or bound the memory of a flooded server. They come last, when nothing
-  else runs, two files at a time: they wait more than they compute.
+- *alone*: files that measure tenths of a second, or an arm behind a controller, or bound the memory of a flooded
+  server. They come last, one at a time, when nothing else runs.
 
 Without pytest-xdist (`pytest tests/...`) all run one after the other.
 """
@@ -66,12 +66,13 @@ LANES = {
     "tests/": Lane.ROBOTS,
     "tests/system/hostile/test_one_against_all.py": Lane.ALONE,  # bounds memory; the longest, and its floods come first
     "tests/system/arm_safety/": Lane.ALONE,  # the arm holds without a sign of life for 0.1 s
+    "tests/system/arm_ros2_control/": Lane.ALONE,  # arm and controller have 10 ms each, and 0.3 rad between them
     "tests/parity/": Lane.ALONE,  # decisions 25 ms apart, over real sockets; so after the floods
 }
 # What a process takes, in this order, by the lane that it is for.
 TAKES = {
     Lane.ROBOTS: (Lane.ROBOTS, Lane.SERVERS, Lane.BESIDE, Lane.ALONE),
-    Lane.SERVERS: (Lane.SERVERS, Lane.BESIDE, Lane.ALONE),
+    Lane.SERVERS: (Lane.SERVERS, Lane.BESIDE),
     Lane.BESIDE: (Lane.BESIDE, Lane.SERVERS),
 }
 
