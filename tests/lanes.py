@@ -45,7 +45,6 @@ LANES = {
     "tests/system/run/": Lane.SERVERS,
     "tests/system/dashboard/": Lane.SERVERS,
     "tests/system/doctor/": Lane.SERVERS,
-    "tests/system/hostile/": Lane.SERVERS,
     "tests/system/bringup/test_fleet.py": Lane.SERVERS,
     "tests/system/bringup/test_names.py": Lane.SERVERS,
     "tests/system/bringup/test_supervisor.py": Lane.SERVERS,
@@ -64,7 +63,7 @@ LANES = {
     "tests/system/server_faults/": Lane.SERVERS,
     "tests/system/server_lifecycle/": Lane.SERVERS,
     "tests/": Lane.ROBOTS,
-    "tests/system/hostile/test_one_against_all.py": Lane.ALONE,  # bounds memory; the longest, and its floods come first
+    "tests/system/hostile/": Lane.ALONE,  # floods, and what others get meanwhile; they come first
     "tests/system/arm_safety/": Lane.ALONE,  # the arm holds without a sign of life for 0.1 s
     "tests/system/arm_ros2_control/": Lane.ALONE,  # arm and controller have 10 ms each, and 0.3 rad between them
     "tests/parity/": Lane.ALONE,  # decisions 25 ms apart, over real sockets; so after the floods
