@@ -16,7 +16,7 @@ from yaml.constructor import SafeConstructor
 try:
     from yaml import CSafeLoader
 except ImportError:  # a PyYAML without libyaml
-    CSafeLoader = yaml.SafeLoader  # type: ignore[misc,assignment]
+    CSafeLoader = yaml.SafeLoader  # type: ignore[misc,assignment] # a class in place of another, with the same calls
 
 TAG = "tag:yaml.org,2002:"
 MERGE = f"{TAG}merge"
