@@ -3,9 +3,10 @@
 Tests of real processes mostly wait, and tests of decisions mostly compute, so they run side by side. A file stays in
 one process, in its order, with its fixtures. The lanes:
 
-- *robots*: simulated robots that move, with the deadlines of real ones. On a small machine one file at a time.
 - *servers*: servers, single nodes, and robots that replay a picture: what they wait for comes within seconds.
-- *beside*: what only computes, at low priority: it takes what the others leave.
+- *robots*: simulated robots that move, with the deadlines of real ones. On a small machine one file at a time, and when
+  the servers are done.
+- *beside*: what only computes, at the lowest priority: it takes what the others leave.
 - *alone*: files that measure tenths of a second, or an arm behind a controller, or bound the memory of a flooded
   server. They come last, one at a time, when nothing else runs.
 
@@ -70,8 +71,8 @@ LANES = {
 }
 # What a process takes, in this order, by the lane that it is for.
 TAKES = {
-    Lane.ROBOTS: (Lane.ROBOTS, Lane.SERVERS, Lane.BESIDE, Lane.ALONE),
-    Lane.SERVERS: (Lane.SERVERS, Lane.BESIDE),
+    Lane.ROBOTS: (Lane.SERVERS, Lane.ROBOTS, Lane.BESIDE, Lane.ALONE),
+    Lane.SERVERS: (Lane.SERVERS,),
     Lane.BESIDE: (Lane.BESIDE, Lane.SERVERS),
 }
 

@@ -24,6 +24,7 @@ from std_srvs.srv import Trigger
 
 from rosa_client.nodes.base.qos import AUDITS, LATEST
 from rosa_client.runtime.ladder import RECOVER_ARM
+from rosa_contract.interrupt import signals_wait
 from rosa_sim.demo.report import Episode, components_of
 from rosa_sim.demo.video import Shot
 
@@ -291,13 +292,8 @@ class EpisodeRunner:
     # -- waiting, always with a limit --
 
     def _spin(self) -> None:
-        try:
+        with signals_wait():  # rclpy's C++ calls Python to make a message
             self._executor.spin_once(timeout_sec=TURN_S)
-        except Exception as error:
-            # rclpy's C++ calls Python to make a message; Ctrl-C in that moment is the cause of another error.
-            if isinstance(error.__cause__, KeyboardInterrupt):
-                raise KeyboardInterrupt from error
-            raise
         died = self._alive()
         if died:
             raise EpisodeError(died)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rosa_contract.interrupt import interruptible
+from rosa_contract.interrupt import interruptible, signals_wait
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60.0
@@ -63,3 +64,23 @@ def test_a_program_that_minds_the_signal_itself_keeps_its_handler() -> None:
     finally:
         signal.signal(signal.SIGINT, usual)
     assert seen == [signal.SIGINT]
+
+
+def test_ctrl_c_waits_for_the_end_of_what_must_not_stop_in_the_middle() -> None:
+    went_on: list[bool] = []
+
+    def careful() -> None:
+        with signals_wait():
+            os.kill(os.getpid(), signal.SIGINT)  # wherever the kernel delivers it
+            signal.raise_signal(signal.SIGINT)
+            went_on.append(True)
+
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            careful()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    assert went_on
