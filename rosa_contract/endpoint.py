@@ -29,9 +29,9 @@ def endpoint_problem(endpoint: str, *, binds: bool) -> str:
         return f"expected the address of a machine, got {shown(endpoint)}: '*' is only for listening"
     if port == "*" and binds:
         return ""
-    least = 0 if binds else 1
-    if not (port.isascii() and port.isdigit() and len(port) <= 5 and least <= int(port) <= MAX_PORT):
-        return f"expected a port from {least} to {MAX_PORT}, got {shown(port)} in {shown(endpoint)}"
+    lowest = 0 if binds else 1
+    if not (port.isascii() and port.isdigit() and len(port) <= 5 and lowest <= int(port) <= MAX_PORT):
+        return f"expected a port from {lowest} to {MAX_PORT}, got {shown(port)} in {shown(endpoint)}"
     return ""
 
 

@@ -72,7 +72,7 @@ LANES = {
 # What a process takes, in this order, by the lane that it is for.
 TAKES = {
     Lane.ROBOTS: (Lane.SERVERS, Lane.ROBOTS, Lane.BESIDE, Lane.ALONE),
-    Lane.SERVERS: (Lane.SERVERS,),
+    Lane.SERVERS: (Lane.SERVERS, Lane.BESIDE),  # what computes, only where there are no robots
     Lane.BESIDE: (Lane.BESIDE, Lane.SERVERS),
 }
 
@@ -151,12 +151,20 @@ class Lanes(LoadScopeScheduling):
 
     def _next_file(self, node: Any) -> str | None:
         left = sorted(self.workqueue, key=lambda file: list(LANES).index(_prefix(file)))
-        for lane in TAKES[self._roles[node]]:
-            if lane is Lane.ALONE and node is not self._first(self._roles[node]):
+        role = self._roles[node]
+        for lane in TAKES[role]:
+            if lane is Lane.ALONE and node is not self._first(role):
+                continue
+            if (role, lane) == (Lane.SERVERS, Lane.BESIDE) and self._robots_left():
                 continue
             if file := next((file for file in left if lane_of(file) is lane), None):
                 return file
         return None
+
+    def _robots_left(self) -> bool:
+        begun = (unit for units in self.assigned_work.values() for unit in units.items())
+        left = [*self.workqueue, *(file for file, tests in begun if not all(tests.values()))]
+        return any(lane_of(file) is Lane.ROBOTS for file in left)
 
     def _first(self, role: Lane) -> Any:
         staying = [node for node in self.nodes if not node.shutting_down]

@@ -120,8 +120,8 @@ class Bench:
         seen = (self.pictures[look], self.told[look])
         yield PassCall("action", *seen, tuple(self.prompts[0]), 1, self.noise, self.work.steps, name)
         longest = (self.work.tokens, 1, 1) if self.work.name == "components" else (self.work.tokens,)
-        for number, most in enumerate(longest, start=1):
-            yield PassCall("language", *seen, tuple(self.prompts[number]), most, observation=name)
+        for number, highest in enumerate(longest, start=1):
+            yield PassCall("language", *seen, tuple(self.prompts[number]), highest, observation=name)
 
     def wait(self) -> None:
         """For the device."""

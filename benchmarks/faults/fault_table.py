@@ -71,9 +71,9 @@ def measured_at(entries: list[dict[str, Any]]) -> list[str]:
     faults: dict[str, set[str]] = {}
     for entry in entries:
         faults.setdefault(entry.get("commit", ""), set()).add(entry["fault"])
-    most = max(faults, key=lambda one: len(faults[one]))
-    others = [f"{', '.join(sorted(names))} at commit {at}" for at, names in faults.items() if at != most]
-    return [f"measured at commit {most}{', but ' if others else ''}{'; '.join(others)}"]
+    limit = max(faults, key=lambda one: len(faults[one]))
+    others = [f"{', '.join(sorted(names))} at commit {at}" for at, names in faults.items() if at != limit]
+    return [f"measured at commit {limit}{', but ' if others else ''}{'; '.join(others)}"]
 
 
 def _numbers(values: list[float]) -> Any:

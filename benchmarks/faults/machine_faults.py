@@ -104,26 +104,26 @@ def aims_of(rows: Sequence[Row]) -> list[Row]:
     theirs = {row["what"]: row for row in rows if row["part"] == SERVE and row["times"] > row["failed"]}
     aims = []
     if rows:
-        least = min(row["times"] for row in rows)
+        lowest = min(row["times"] for row in rows)
         missing = [one.name for one in FAULTS if one.name not in ours]
         missing += [f"{SERVE}: {name}" for name in OF_SERVE if name not in theirs]
-        value = f"{least} of each of {len(rows)}" + (f"; missing: {', '.join(missing)}" if missing else "")
+        value = f"{lowest} of each of {len(rows)}" + (f"; missing: {', '.join(missing)}" if missing else "")
         aims.append(
             {
                 "aim": f"{REPEAT} repetitions of each fault, and of Serve's restart",
                 "value": value,
-                "holds": least >= REPEAT and not missing,
+                "holds": lowest >= REPEAT and not missing,
             }
         )
     for what, limit in MAX_MISSED.items():
         if what in ours:
             row = ours[what]
-            most, often = row["max_missed_by_one_robot"], row["times_with_more_than_one"]
+            highest, often = row["max_missed_by_one_robot"], row["times_with_more_than_one"]
             aims.append(
                 {
                     "aim": f"{what}: no robot misses more than {limit} deadline{'s'[: limit > 1]}",
-                    "value": f"{most}" + (f", in {often} of {row['times']}" if often else ""),
-                    "holds": most <= limit,
+                    "value": f"{highest}" + (f", in {often} of {row['times']}" if often else ""),
+                    "holds": highest <= limit,
                 }
             )
     if ours:

@@ -159,25 +159,25 @@ def _measured_over(row: Row) -> str:
     return "" if row["simulated_s"] == LARGE[2] else f" (measured over {row['simulated_s']:g} s)"
 
 
-def _not_below(aim: str, offs: dict[str, float], most: float) -> Row:
+def _not_below(aim: str, offs: dict[str, float], limit: float) -> Row:
     """What is promised. Servers with room let robots act faster than that, which is no fault; how much is said."""
     lowest, highest = min(offs, key=offs.__getitem__), max(offs, key=offs.__getitem__)
     holding, within = (
-        sum(off >= -most for off in offs.values()),
-        sum(abs(off) <= most for off in offs.values()),
+        sum(off >= -limit for off in offs.values()),
+        sum(abs(off) <= limit for off in offs.values()),
     )
     value = (
         f"{holding} of {len(offs)}; lowest {offs[lowest]:+.1%} at {lowest}, highest {offs[highest]:+.1%} at {highest};"
         f" {within} within 3 % either way"
     )
-    return {"aim": aim, "value": value, "holds": offs[lowest] >= -most}
+    return {"aim": aim, "value": value, "holds": offs[lowest] >= -limit}
 
 
-def _within(aim: str, offs: dict[str, float], most: float) -> Row:
+def _within(aim: str, offs: dict[str, float], limit: float) -> Row:
     worst = max(offs, key=lambda name: abs(offs[name]))
-    holding = sum(abs(off) <= most for off in offs.values())
+    holding = sum(abs(off) <= limit for off in offs.values())
     value = f"{holding} of {len(offs)}; worst {offs[worst]:+.1%} at {worst}"
-    return {"aim": aim, "value": value, "holds": abs(offs[worst]) <= most}
+    return {"aim": aim, "value": value, "holds": abs(offs[worst]) <= limit}
 
 
 def plot(found: Sequence[Row], path: Path) -> None:

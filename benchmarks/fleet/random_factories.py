@@ -158,9 +158,9 @@ def aims_of(rows: Sequence[Row]) -> list[Row]:
     open_ = [row["seed"] for row in refused if not row["proof"]]
     over = [row["seed"] for row in served if row["runs"][RANDOM]["hz"] > (1 + NOISE) * row["limit_hz"]]
 
-    def share(name: str, found: Sequence[bool], least: float) -> Row:
+    def share(name: str, found: Sequence[bool], lowest: float) -> Row:
         value = sum(found) / len(found)
-        return {"aim": name, "value": f"{sum(found)} of {len(found)}", "holds": value >= least}
+        return {"aim": name, "value": f"{sum(found)} of {len(found)}", "holds": value >= lowest}
 
     return [
         share("predicted within 3 % from both starts, in 95 %", [error <= NEAR for error in errors], 0.95),

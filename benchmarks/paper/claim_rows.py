@@ -40,7 +40,7 @@ def claims_of(points: Points, waited: Points, figure_11: Sequence[Row]) -> list[
         *(_collapse(points, waited, name, system) for name in ("p3", "p4") for system in SHARED),
         _gain("P4, 32 robots: uncapped over capped", 107.3 / 89.4, "4.3", hz.uncapped_at_32),
         _capped_at_64(hz, waited),
-        *(_servers(figure_11, baseline, most) for baseline, most in FIGURE_11.items()),
+        *(_servers(figure_11, baseline, highest) for baseline, highest in FIGURE_11.items()),
         _static_gain(hz, 16, 1.26),
         _static_gain(hz, 32, 2.20),
         _table_3(),
@@ -124,12 +124,12 @@ def _static_gain(hz: _Rates, robots: int, published: float) -> Row:
 
 
 def _shared_gain(hz: _Rates) -> Row:
-    def most(ours: str) -> tuple[float, str]:
+    def highest(ours: str) -> tuple[float, str]:
         return max((hz.best(name, ours) / hz.best_of(name, SHARED), name.upper()) for name in WORKLOADS)
 
-    remark = f"most at {most(PUBLISHED)[1]}, today at {most(ROSA)[1]}"
+    remark = f"most at {highest(PUBLISHED)[1]}, today at {highest(ROSA)[1]}"
     claim = "best rate over the best shared system, up to"
-    return _gain(claim, 2.44, "1, 4.2", lambda ours: most(ours)[0], remark)
+    return _gain(claim, 2.44, "1, 4.2", lambda ours: highest(ours)[0], remark)
 
 
 def _collapse(points: Points, waited: Points, name: str, system: str) -> Row:
@@ -161,12 +161,12 @@ def _capped_at_64(hz: _Rates, waited: Points) -> Row:
     )
 
 
-def _servers(figure_11: Sequence[Row], baseline: str, most: float) -> Row:
+def _servers(figure_11: Sequence[Row], baseline: str, highest: float) -> Row:
     times = max(float(str(row[f"{baseline}, times ROSA's"])) for row in figure_11)
-    holds = abs(times / most - 1) <= WITHIN
+    holds = abs(times / highest - 1) <= WITHIN
     claim = f"GPUs of a rate-controlled {baseline} over ROSA's, up to"
     remark = "of the scheduler, as in the paper (Figure 11)"
-    return _row(claim, f"{most:.2f}x", "4.3", f"{times:.2f}x", "-", holds, remark)
+    return _row(claim, f"{highest:.2f}x", "4.3", f"{times:.2f}x", "-", holds, remark)
 
 
 def _table_3() -> Row:
@@ -209,9 +209,9 @@ def _not_behind(points: Points, whom: str, systems: Sequence[str]) -> Row:
         for robots in SIZES:
             other = max(hz(name, system, robots) for system in systems)
             over[f"{name.upper()} with {robots} robots"] = hz(name, ROSA, robots) / other if other else 1.0
-    least, most = min(over, key=lambda where: over[where]), max(over, key=lambda where: over[where])
+    lowest, highest = min(over, key=lambda where: over[where]), max(over, key=lambda where: over[where])
     level = sum(ratio >= 1 - NOISE for ratio in over.values())
-    value = f"{level} of {len(over)}; least {over[least]:.2f}x at {least}, most {over[most]:.2f}x at {most}"
+    value = f"{level} of {len(over)}; least {over[lowest]:.2f}x at {lowest}, most {over[highest]:.2f}x at {highest}"
     return {
         "aim": f"today's ROSA acts at least as often as {whom}, less {NOISE:.0%}",
         "value": value,

@@ -111,8 +111,8 @@ def needed(workload: str, robots: int, rate_hz: float) -> Row:
 
     row: Row = {"workload": workload, "robots": robots, "actions_hz": wanted_hz}
     ways: dict[str, tuple[Planned, int | None]] = {}
-    for name, options, least in ((ROSA, Options(), models), (SHARED, Options(share_gpus=True), 1)):
-        ways[name] = (rosa(options), fewest(reaches(rosa(options)), least))
+    for name, options, lowest in ((ROSA, Options(), models), (SHARED, Options(share_gpus=True), 1)):
+        ways[name] = (rosa(options), fewest(reaches(rosa(options)), lowest))
     ways[PUBLISHED] = (published, fewest(reaches(published), models))
     for name, weight in WEIGHTS.items():
         ways[name] = (partition(name), servers_for(problem_from(factory(models)), rate_hz, weight))

@@ -76,9 +76,9 @@ def row_of(scene: str, spec: Horizon, found: Sequence[HorizonPiece]) -> Row:
     }
 
 
-def at_equal_success(rows: Sequence[Row], kind: str, least: float) -> Row | None:
+def at_equal_success(rows: Sequence[Row], kind: str, lowest: float) -> Row | None:
     """The point of a policy with the longest mean horizon among those that succeed at least so often."""
-    good = [row for row in rows if row["policy"] == kind and row["success"] >= least]
+    good = [row for row in rows if row["policy"] == kind and row["success"] >= lowest]
     return max(good, key=lambda row: row["mean_horizon"], default=None)
 
 
@@ -93,8 +93,8 @@ def aims_of(scene: str, rows: Sequence[Row]) -> list[Row]:
     dynamic = [row for row in rows if row["policy"] == THRESHOLD]
     gains = [row["success"] - static_at(rows, row["mean_horizon"]) for row in dynamic]
     above = {f"{row['setting']:g}": round(gain, 3) for row, gain in zip(dynamic, gains, strict=True)}
-    least = max(row["success"] for row in rows) - 0.02
-    fixed, free = (at_equal_success(rows, kind, least) for kind in (STATIC, THRESHOLD))
+    lowest = max(row["success"] for row in rows) - 0.02
+    fixed, free = (at_equal_success(rows, kind, lowest) for kind in (STATIC, THRESHOLD))
     both = free is not None and fixed is not None
     return [
         {

@@ -266,14 +266,14 @@ def _kairos(buckets: int, ageing_s: float, longest_first: bool, replay: Replay) 
 def batches(bench: Bench) -> list[Row]:
     """What the largest useful batch, which is not published, does to the comparison."""
     rows = []
-    for most in BATCHES:
-        full_ms = 100.0 + (80.0 if most == 2 else 20.0 * (most - 1))
-        server = Tier({1: 100.0, most: full_ms}, most)
+    for limit in BATCHES:
+        full_ms = 100.0 + (80.0 if limit == 2 else 20.0 * (limit - 1))
+        server = Tier({1: 100.0, limit: full_ms}, limit)
         for name in (FCFS, KAIROS, NEW_FIRST, REMAINING_WORK, KNOWN):
             found = bench.online(
                 WORKLOADS[0], 3.0, False, of_order(name, WORKLOADS[0], False, server), server
             )
-            rows.append(row("batches", {"largest_batch": most, "batch_ms": full_ms, "order": name}, found))
+            rows.append(row("batches", {"largest_batch": limit, "batch_ms": full_ms, "order": name}, found))
     said("batches")
     return rows
 

@@ -210,9 +210,9 @@ def claims(aims: list[Row]) -> list[str]:
         "|---|---|---|---|",
     ]
     for aim in shown:
-        here, _, most = aim["value"].partition("; no schedule: more than ")
+        here, _, limit = aim["value"].partition("; no schedule: more than ")
         within = "yes" if aim["holds"] else "no" if aim["reachable"] else "no, out of reach"
-        found.append(f"| {aim['aim']} | {here.split(',')[0]} | {within} | {most.partition(';')[0]} |")
+        found.append(f"| {aim['aim']} | {here.split(',')[0]} | {within} | {limit.partition(';')[0]} |")
     return found
 
 

@@ -148,19 +148,19 @@ class Aims:
         low: float,
         high: float,
         unit: str = " %",
-        most: Sequence[float] = (),
+        highest: Sequence[float] = (),
     ) -> None:
-        """Two-sided: every value lies in the published range. `most`: what no schedule exceeds, for each value."""
+        """Two-sided: every value lies in the published range. `highest`: what no schedule exceeds, for each value."""
         text = f"{spread(values)}{unit}"
         where = [
             word for word, is_so in (("below", min(values) < low), ("above", max(values) > high)) if is_so
         ]
         text += f", {' and '.join(where)} the range" if where else ""
-        if most:
-            text += f"; no schedule: more than {spread(most)}{unit}"
+        if highest:
+            text += f"; no schedule: more than {spread(highest)}{unit}"
         found = {"aim": f"{words} {low:g} to {high:g}{unit}", "value": text, "holds": not where}
-        if most:
-            found["reachable"] = all(one >= low for one in most)
+        if highest:
+            found["reachable"] = all(one >= low for one in highest)
         self.found.append(found)
 
     def reached(self, words: str) -> None:
@@ -174,12 +174,12 @@ class Aims:
             }
         )
 
-    def least(self, words: str, values: list[float], low: float, most: Sequence[float] = ()) -> None:
-        """One-sided: our own. `most`: what no schedule exceeds, for each value."""
+    def at_least(self, words: str, values: list[float], low: float, highest: Sequence[float] = ()) -> None:
+        """One-sided: our own. `highest`: what no schedule exceeds, for each value."""
         found: dict[str, Any] = {"aim": words, "value": f"{spread(values)} %", "holds": min(values) >= low}
-        if most:
-            found["value"] += f"; no schedule: more than {spread(most)} %"
-            found["reachable"] = all(one >= low for one in most)
+        if highest:
+            found["value"] += f"; no schedule: more than {spread(highest)} %"
+            found["reachable"] = all(one >= low for one in highest)
         self.found.append(found)
 
 
@@ -253,7 +253,7 @@ def _fleets(out: Aims, rows: list[dict[str, Any]]) -> None:
             f"kairos, {robots} robots back to back: average lower than both baselines by",
             gains(part="fleet", **what, order=KAIROS),
             *(low, high),
-            most=gains(part="bound", of="fleet", **what),
+            highest=gains(part="bound", of="fleet", **what),
         )
         tries = [
             gain
@@ -271,7 +271,7 @@ def _fleets(out: Aims, rows: list[dict[str, Any]]) -> None:
     )
     out.within(words, [saved(new, one) for one in old], *FLEET_CLAIMS[0][1:])
     new = find(rows, part="trials", of="fleet", robots=100, order=HALF_AGE, horizon="dynamic")
-    out.least(
+    out.at_least(
         f"remaining_work, lengths known, {HALF_AGE}, 100 robots: average lower than both baselines by at least 41 %",
         [saved(new, one) for one in baselines],
         FLEET_CLAIMS[-1][1],
@@ -285,17 +285,17 @@ def _tiers(out: Aims, rows: list[dict[str, Any]]) -> None:
         ((PEAK,), BOTH, (EDGE_ONLY, CLOUD_ONLY)),
     ):
         for other, (low, high) in zip(others, TIER_CLAIMS, strict=True):
-            values, most = [], []
+            values, highest = [], []
             for load in loads:
                 old = find(rows, part="tiers", load=load, servers=other)
                 values.append(saved(find(rows, part="tiers", load=load, servers=both), old))
-                most.append(saved(find(rows, part="bound", of="tiers", load=load, servers=both), old))
+                highest.append(saved(find(rows, part="bound", of="tiers", load=load, servers=both), old))
             at = f"loads {loads[0]:g} to {loads[-1]:g}" if len(loads) > 1 else f"load {loads[0]:g}"
             words = f"kairos, {both}, {at}: average lower than {other} by"
             if both == BOTH:
-                out.least(f"{words} at least {low:g} %", values, low, most)
+                out.at_least(f"{words} at least {low:g} %", values, low, highest)
             else:
-                out.within(words, values, low, high, most=most)
+                out.within(words, values, low, high, highest=highest)
 
 
 def _ablations(out: Aims, rows: list[dict[str, Any]]) -> None:
@@ -331,13 +331,13 @@ def _ours(out: Aims, rows: list[dict[str, Any]]) -> None:
                 over_ten = {"part": "tail", "workload": workload.name, "load": load, "horizon": horizon}
                 own, first = (find(rows, **over_ten, order=order) for order in (KNOWN, FCFS))
                 tail.append(saved(own, first, "p95_s"))
-        out.least(
+        out.at_least(
             f"{KNOWN}, loads 2 and 3, {horizon} horizons: at least 10 points of the average more than the best reading"
             " of Kairos",
             more,
             10.0,
         )
-        out.least(f"the same: P95 lower than {FCFS}'s, over ten seeds", tail, 0.0)
+        out.at_least(f"the same: P95 lower than {FCFS}'s, over ten seeds", tail, 0.0)
     for key, what in (("mean_s", "average"), ("p95_s", "P95")):
         worst: list[float] = []
         for row in rows:
@@ -351,13 +351,13 @@ def _ours(out: Aims, rows: list[dict[str, Any]]) -> None:
             f"{REMAINING_WORK}, cold and with lengths known: {what} in no row over 3 % worse than {FCFS}'s"
             " (parts tail, fleet, closed, batches)"
         )
-        out.least(words, worst, -3.0)
+        out.at_least(words, worst, -3.0)
     hourly = []
     for row in rows:
         if row["part"] in ("fleet", "closed") and row["order"] in (REMAINING_WORK, KNOWN):
             same = {name: row[name] for name in SAME if name in row}
             hourly.append(round(-saved(row, find(rows, **same, order=FCFS), "tasks_per_hour"), 1))
-    out.least(
+    out.at_least(
         f"{REMAINING_WORK}, robots back to back and all day: tasks per hour at most 3 % fewer than {FCFS}'s",
         hourly,
         -3.0,
@@ -376,7 +376,7 @@ def _factories(out: Aims, rows: list[dict[str, Any]]) -> None:
                 round(-saved(own, first, "qualified_hz"), 1),
             ]
     words = f"{REMAINING_WORK}, P1 to P4 and Mix4: average, P95 and actions in time at most 3 % worse than {FCFS}'s"
-    out.least(words, found, -3.0)
+    out.at_least(words, found, -3.0)
 
 
 def tried(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

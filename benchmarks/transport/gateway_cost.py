@@ -168,23 +168,23 @@ def measure(
 ) -> dict[str, dict[int, list[dict[str, float]]]]:
     """Side -> robots -> for each turn, requests and the us of CPU time of a request by thread."""
     context = multiprocessing.get_context("spawn")
-    most = max(robots)
+    limit = max(robots)
     seen: dict[str, dict[int, list[dict[str, float]]]] = {}
     sides: dict[str, tuple[int, Any]] = {}
     with ExitStack() as stack:
         for side in (OURS, PARTS, *((THEIRS,) if other is not None else ())):
             address = f"tcp://127.0.0.1:{free_port()}"
             if side == THEIRS and other is not None:
-                number = stack.enter_context(served_from(other, address, most))
+                number = stack.enter_context(served_from(other, address, limit))
             else:
                 target: Callable[..., None] = timed_server if side == PARTS else server_process
                 place = str(folder) if side == PARTS else ""
-                server = context.Process(target=target, args=(address, most, place))
+                server = context.Process(target=target, args=(address, limit, place))
                 stack.enter_context(running(server))
                 number = server.pid or 0
             ours, theirs = context.Pipe()
             stack.enter_context(
-                running(context.Process(target=crowd_process, args=(address, KILOBYTES, most, theirs)))
+                running(context.Process(target=crowd_process, args=(address, KILOBYTES, limit, theirs)))
             )
             sides[side] = number, ours
             seen[side] = {count: [] for count in robots}

@@ -61,11 +61,11 @@ def picture(kilobytes: int) -> EncodedImage:
     y, x = np.mgrid[0:height, 0:width]
     smooth = np.stack([x * 255 // width, y * 255 // height, (x + y) * 255 // (width + height)], axis=-1)
     noise = np.random.default_rng(1).normal(size=smooth.shape)
-    least, most = 0.0, 128.0
+    lowest, highest = 0.0, 128.0
     for _ in range(10):
-        middle = (least + most) / 2
+        middle = (lowest + highest) / 2
         made = encode_image((smooth + noise * middle).clip(0, 255).astype(np.uint8), "jpeg")
-        least, most = (middle, most) if len(made.data) < kilobytes * 1000 else (least, middle)
+        lowest, highest = (middle, highest) if len(made.data) < kilobytes * 1000 else (lowest, middle)
     return made
 
 
@@ -235,14 +235,14 @@ def measure(
     context = multiprocessing.get_context("spawn")
     seen: tuple[dict[int, Trips], dict[int, Trips]] = ({}, {})
     spent_s: dict[int, float] = {}
-    number, most = 0, max(robots)
+    number, highest = 0, max(robots)
     sides = []
     for place in (str(folder), ""):
         address = f"tcp://127.0.0.1:{free_port()}"
         ours, theirs = context.Pipe()
-        server = context.Process(target=server_process, args=(address, most, place))
+        server = context.Process(target=server_process, args=(address, highest, place))
         sides.append(
-            (server, context.Process(target=crowd_process, args=(address, kilobytes, most, theirs)), ours)
+            (server, context.Process(target=crowd_process, args=(address, kilobytes, highest, theirs)), ours)
         )
     (server, crowd, pipe), (plain_server, plain_crowd, plain_pipe) = sides
     with running(server), running(plain_server), running(crowd), running(plain_crowd):

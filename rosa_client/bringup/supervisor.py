@@ -10,16 +10,17 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rosa_contract.interrupt import SIGNALS, signals_wait
 from rosa_contract.process import die_with
 
 GRACE_S = 5.0
 SHM = Path("/dev/shm")
 LOCKS = ("_el", "_sl")  # a process of Fast DDS holds an exclusive or a shared one on what it reads
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GONE = " (deleted)"  # how /proc marks a file that was removed; a new one of that name is another file
 
 log = logging.getLogger("rosa.supervisor")
@@ -122,6 +123,29 @@ class Supervisor:
         with process.stdout:
             for line in process.stdout:
                 self._say(name, line.decode(errors="replace").rstrip())
+
+
+@contextmanager
+def signals_wait() -> Iterator[None]:
+    """SIGINT and SIGTERM wait for the end of this block.
+
+    For what an exception in the middle would leave half done: nobody would know a process that is being started, and
+    C++ that calls Python turns Ctrl-C into an error of its own. A signal that is blocked for this thread may reach
+    another one, and Python then calls the handler in this one nevertheless; so the handlers wait as well.
+    """
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    handlers, came = {}, list[int]()
+    if threading.current_thread() is threading.main_thread():
+        for number in SIGNALS:
+            handlers[number] = signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for one in came:
+            signal.raise_signal(one)
 
 
 def shared_memory() -> set[str]:

@@ -72,17 +72,17 @@ def find_board(name: str, rgb: Rgb, board: BoardSpec) -> View | Missed:
     return View(name, (width, height), found, np.asarray(ids).ravel(), blur)
 
 
-def views_of(found: list[View | Missed], least: int) -> list[View]:
+def views_of(found: list[View | Missed], lowest: int) -> list[View]:
     """The views, where there are enough of one size. Raises `CalibrationError`: the usual reason."""
     views = [one for one in found if isinstance(one, View)]
     if views and len({view.size for view in views}) > 1:
         sizes = ", ".join(sorted({f"{width}x{height}" for width, height in (view.size for view in views)}))
         raise CalibrationError("bad_picture", f"pictures of one camera have different sizes: {sizes} px")
-    if len(views) >= least:
+    if len(views) >= lowest:
         return views
     missed = [one for one in found if isinstance(one, Missed)]
     causes = [one.cause for one in missed]
-    shown = f"{len(views)} of {len(found)} pictures show enough of the board, expected at least {least}"
+    shown = f"{len(views)} of {len(found)} pictures show enough of the board, expected at least {lowest}"
     if not missed or len(views) >= len(missed):
         words = "take more, from other sides and distances, so that the board reaches into every corner"
         raise CalibrationError("too_few_views", f"{shown}; {words}")

@@ -105,8 +105,8 @@ def _check_motion(samples: Sequence[HandEyeSample]) -> None:
     ]
     angles = np.linalg.norm(turns, axis=1)
     if angles.max() < MIN_TURN_RAD:
-        most, least = np.degrees(angles.max()), np.degrees(MIN_TURN_RAD)
-        words = f"the hand turned by {most:.0f} degrees at most, expected {least:.0f}"
+        highest, lowest = np.degrees(angles.max()), np.degrees(MIN_TURN_RAD)
+        words = f"the hand turned by {highest:.0f} degrees at most, expected {lowest:.0f}"
         raise CalibrationError("degenerate", f"{words}: tilt it to all sides between the pictures")
     large = np.asarray(turns)[angles > 0.3 * angles.max()]
     axes = large / np.linalg.norm(large, axis=1, keepdims=True)

@@ -155,9 +155,9 @@ def _check(limits: JointLimits) -> None:
     if len(set(sizes.values())) != 1:
         raise ValueError(f"joint limits: expected one value per joint in each list, got lengths {sizes}")
     if any(low >= high for low, high in zip(limits.position_min_rad, limits.position_max_rad, strict=True)):
-        least, most = limits.position_min_rad, limits.position_max_rad
+        lowest, highest = limits.position_min_rad, limits.position_max_rad
         raise ValueError(
-            f"joint limits: position_min_rad must be below position_max_rad, got {least} and {most}"
+            f"joint limits: position_min_rad must be below position_max_rad, got {lowest} and {highest}"
         )
     for name in ("velocity_rad_s", "acceleration_rad_s2", "jerk_rad_s3"):
         values = getattr(limits, name)

@@ -142,14 +142,15 @@ class SetpointGuard:
         if not np.isfinite(rows[:2]).all():
             return Refusal("setpoint_not_finite", f"a setpoint is not finite: {rows[0]}")
         row = int(np.argmin(good.reshape(rows.shape).all(axis=1)))
-        least, most = self._min.reshape(rows.shape)[row], self._max.reshape(rows.shape)[row]
-        over = np.maximum(least - rows[row], rows[row] - most)
+        lowest, highest = self._min.reshape(rows.shape)[row], self._max.reshape(rows.shape)[row]
+        over = np.maximum(lowest - rows[row], rows[row] - highest)
         joint = int(np.argmax(over))
         part, unit = list(PARTS.items())[row]
         if part.startswith("position"):
             reason = f"joint {joint + 1} would be {over[joint] + STILL:.4g} {unit} beyond its position limits"
             return Refusal("setpoint_position", reason)
-        reason = f"joint {joint + 1} would have {abs(rows[row, joint]):.4g} {unit} of {part}, at most {most[joint]:.4g}"
+        value = abs(rows[row, joint])
+        reason = f"joint {joint + 1} would have {value:.4g} {unit} of {part}, at most {highest[joint]:.4g}"
         return Refusal(f"setpoint_{part}", reason)
 
     def _led(self, setpoint: Setpoint) -> Refusal | None:
@@ -169,9 +170,9 @@ class SetpointGuard:
         return None
 
     def _gripper(self, widths_m: Array) -> Refusal | None:
-        least, most = self._limits.closed_m - STILL, self._limits.open_m + STILL
-        told = widths_m.shape == least.shape
-        if told and ((widths_m >= least) & (widths_m <= most)).all():  # not where NaN
+        lowest, highest = self._limits.closed_m - STILL, self._limits.open_m + STILL
+        told = widths_m.shape == lowest.shape
+        if told and ((widths_m >= lowest) & (widths_m <= highest)).all():  # not where NaN
             return None
         ranges = ", ".join(f"{one.min_m:g}..{one.max_m:g}" for one in self._limits.grippers) or "no gripper"
         asked = ", ".join(f"{width:g}" for width in widths_m.ravel()) or "none"

@@ -60,8 +60,8 @@ def asks(core: Mission, now_s: float) -> AskedAhead:
     step_s, last = playing.step_s, len(playing.actions) - 1
     here_s = max(0.0, now_s - playing.zero_s) * scale
     first = min(last, int(here_s / step_s + 1e-6))
-    most = min(MAX_ROWS, MAX_VALUES // playing.actions.shape[1])
-    rows = playing.actions[first : first + most]
+    limit = min(MAX_ROWS, MAX_VALUES // playing.actions.shape[1])
+    rows = playing.actions[first : first + limit]
     ends_s = min(core.chunk.ends_s, now_s + expected_s(core))
     played = ceil((ends_s - playing.zero_s) * scale / step_s - 1e-6) - first
     frozen = min(max(1, played), len(rows))

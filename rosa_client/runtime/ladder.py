@@ -173,8 +173,8 @@ def failed(core: Mission, now_s: float) -> None:
     """The attempt failed: retry while retries are left, then follow `on_max_task_retries`."""
     policy = core.task.task_retry
     if core.attempts.failures >= policy.max_task_retries:
-        most = policy.max_task_retries
-        reason = f"failed again after {most} {'retry' if most == 1 else 'retries'}"
+        highest = policy.max_task_retries
+        reason = f"failed again after {highest} {'retry' if highest == 1 else 'retries'}"
         limit_reached(core, policy.on_max_task_retries, Cause("max_task_retries", reason), now_s)
         return
     which = f"retry {core.attempts.failures + 1} of {policy.max_task_retries}"

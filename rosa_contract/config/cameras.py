@@ -183,9 +183,9 @@ def _check_intrinsics(reader: Reader, path: str, camera: CameraSpec) -> None:
         known = ", ".join(map(str, DISTORTION_MODELS))
         words = f"expected {known} coefficients, got {len(lens.distortion)}"
         reader.fail(f"{path}.distortion", words, "wrong_length")
-    for name, value, most in (("cx", lens.cx, camera.width), ("cy", lens.cy, camera.height)):
-        if not 0 <= value <= most:
-            words = f"must lie in the picture, 0..{most} px, got {value:g}; was it measured at another size?"
+    for name, value, limit in (("cx", lens.cx, camera.width), ("cy", lens.cy, camera.height)):
+        if not 0 <= value <= limit:
+            words = f"must lie in the picture, 0..{limit} px, got {value:g}; was it measured at another size?"
             reader.fail(f"{path}.{name}", words, "conflict")
 
 

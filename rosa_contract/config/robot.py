@@ -302,15 +302,15 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
     sized = {path for path, values in lists.items() if len(values) == count}
     ranged = {"limits.position_min_rad", "limits.position_max_rad"} <= sized
     ends = (limits.position_min_rad, limits.position_max_rad) if ranged else ((), ())
-    for index, (least, most) in enumerate(zip(*ends, strict=True)):
-        if least >= most:
-            words = f"must be > position_min_rad ({least:g}), got {most:g}"
+    for index, (lowest, highest) in enumerate(zip(*ends, strict=True)):
+        if lowest >= highest:
+            words = f"must be > position_min_rad ({lowest:g}), got {highest:g}"
             reader.fail(f"limits.position_max_rad[{index}]", words, "conflict")
         for path in poses:
-            if path in sized and not least <= lists[path][index] <= most:
+            if path in sized and not lowest <= lists[path][index] <= highest:
                 reader.fail(
                     f"{path}[{index}]",
-                    f"must be within the joint's limits {least:g}..{most:g}, got {lists[path][index]:g}",
+                    f"must be within the joint's limits {lowest:g}..{highest:g}, got {lists[path][index]:g}",
                     "conflict",
                 )
     for path, gripper in [
@@ -349,9 +349,9 @@ def _check_places(reader: Reader, spec: RobotSpec) -> None:
             words = "needs `chain`: without link lengths the place of the arm is unknown"
             reader.fail(f"{path}workspace", words, "conflict")
         box = limb.workspace
-        for axis, least, most in zip("xyz", box.min_m, box.max_m, strict=True):
-            if least >= most:
-                words = f"{axis} must be > min_m ({least:g}), got {most:g}"
+        for axis, lowest, highest in zip("xyz", box.min_m, box.max_m, strict=True):
+            if lowest >= highest:
+                words = f"{axis} must be > min_m ({lowest:g}), got {highest:g}"
                 reader.fail(f"{path}workspace.max_m", words, "conflict")
     linked = all(limb.chain is not None for limb in spec.limbs)
     for index, name in enumerate(spec.action_spaces or ()):

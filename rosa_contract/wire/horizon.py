@@ -50,19 +50,19 @@ class Horizon:
         return self.steps or self.min or 1
 
     @property
-    def most(self) -> int:
+    def largest(self) -> int:
         return self.steps or self.max or MAX_STEPS
 
     def within(self, steps: int, available: int) -> int:
         """`steps` moved into what this policy allows of a chunk with `available` steps."""
-        return min(max(steps, self.fewest), self.most, available)
+        return min(max(steps, self.fewest), self.largest, available)
 
     def refusal(self, steps: int, available: int) -> str:
         """Why a chunk with `available` steps must not be played for `steps`; empty when it may be."""
-        fewest, most = min(self.fewest, available), min(self.most, available)
-        if fewest <= steps <= most:
+        fewest, largest = min(self.fewest, available), min(self.largest, available)
+        if fewest <= steps <= largest:
             return ""
-        expected = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+        expected = f"{fewest}" if fewest == largest else f"{fewest} to {largest}"
         return f"expected {expected} of {available} steps (policy {self.policy}), got {steps}"
 
 

@@ -80,11 +80,11 @@ def robot_lines(spec: RobotSpec) -> list[str]:
         lines.append(f"camera {name}: {size}, {source}, {lens}, {place}")
     limits = spec.limits
     for index, joint in enumerate(spec.joints):
-        least, most = limits.position_min_rad[index], limits.position_max_rad[index]
+        lowest, highest = limits.position_min_rad[index], limits.position_max_rad[index]
         rates = (limits.velocity_rad_s, limits.acceleration_rad_s2, limits.jerk_rad_s3)
         units = ("rad/s", "rad/s^2", "rad/s^3")
         most_of = ", ".join(f"{rate[index]:g} {unit}" for rate, unit in zip(rates, units, strict=True))
-        lines.append(f"joint {joint}: {least:g} .. {most:g} rad, {most_of}")
+        lines.append(f"joint {joint}: {lowest:g} .. {highest:g} rad, {most_of}")
     for name, joints in spec.poses.items():
         lines.append(f"pose {name}: {', '.join(f'{angle:g}' for angle in joints)} rad")
     for limb in spec.limbs:
@@ -99,7 +99,7 @@ def robot_lines(spec: RobotSpec) -> list[str]:
             continue
         sides = zip("xyz", limb.workspace.min_m, limb.workspace.max_m, strict=True)
         lines.append(
-            f"workspace: {', '.join(f'{axis} {least:g} .. {most:g}' for axis, least, most in sides)} m"
+            f"workspace: {', '.join(f'{axis} {lowest:g} .. {highest:g}' for axis, lowest, highest in sides)} m"
         )
     lines.append(f"arm driver: {spec.arm_driver}")
     return lines

@@ -112,13 +112,13 @@ def create(backend: str, **options: Any) -> Backend:
 
 def check_loaded(name: str, backend: Backend) -> None:
     """Raise `BackendError` unless a loaded backend says what it takes, and what it can."""
-    spec, most = getattr(backend, "input_spec", None), getattr(backend, "max_batch", None)
+    spec, limit = getattr(backend, "input_spec", None), getattr(backend, "max_batch", None)
     if not isinstance(spec, InputSpec):
         raise BackendError(
             "not_a_backend", f"backend {name!r}: input_spec: expected an InputSpec, got {spec!r:.80}"
         )
-    if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MAX_BATCH:
-        words = f"max_batch: expected a whole number from 1 to {MAX_BATCH}, got {most!r:.80}"
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MAX_BATCH:
+        words = f"max_batch: expected a whole number from 1 to {MAX_BATCH}, got {limit!r:.80}"
         raise BackendError("not_a_backend", f"backend {name!r}: {words}")
     try:
         mistakes = capabilities_of(backend).mistakes()

@@ -87,10 +87,10 @@ def _sizes(times: Mapping[Any, float]) -> dict[int, float]:
     return {int(size): ms for size, ms in times.items()}
 
 
-def _deeper(value: Any, most: int) -> bool:
+def _deeper(value: Any, limit: int) -> bool:
     """Whether maps and lists are nested deeper than that."""
     inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return most < 0 or any(_deeper(one, most - 1) for one in inside)
+    return limit < 0 or any(_deeper(one, limit - 1) for one in inside)
 
 
 def _wrong(plan: FleetPlan) -> str:

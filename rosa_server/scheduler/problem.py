@@ -162,7 +162,7 @@ def problem_from(factory: Factory) -> Problem:
         task = factory.tasks[name]
         pipeline = task.pipeline
         ratio = pipeline.system2_to_system1_call_ratio
-        most = {model: entry.max_batch for model, entry in factory.models.items()}
+        limit = {model: entry.max_batch for model, entry in factory.models.items()}
         engines = {model: str(entry.options.get("engine", "")) for model, entry in factory.models.items()}
         needs = tuple(
             Need(
@@ -173,7 +173,7 @@ def problem_from(factory: Factory) -> Problem:
                 freq_hz=0.0 if key in GOAL_COUPLED else _max_hz(pipeline, part.freq_hz),
                 **({} if key in GOAL_COUPLED else _early(pipeline, part.freq_hz)),
                 shares_s=pipeline.share_observation_ms / 1000 if key in GOAL_COUPLED else 0.0,
-                max_batch=most.get(part.model),
+                max_batch=limit.get(part.model),
                 engine=engines.get(part.model, ""),
             )
             for key, part in task.components.items()

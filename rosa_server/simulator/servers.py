@@ -204,10 +204,10 @@ class SimulatedServers(ABC):
         worker.mixed = {component: BatchProfile(times) for component, times in replica.mixed_ms.items()}
         worker.prefill_ms, worker.decoding = replica.prefill_ms, replica.decoding
         self._workers[worker.worker_id] = worker
-        most = replica.batch or LARGEST_BATCH
+        limit = replica.batch or LARGEST_BATCH
         worker.epoch = self.core.router.placement.epoch
         ready = WorkerReady(
-            worker.worker_id, replica.model, most, {}, {}, replica.at_once or 1, epoch=worker.epoch
+            worker.worker_id, replica.model, limit, {}, {}, replica.at_once or 1, epoch=worker.epoch
         )
         self.core.on_ready(self.now_s, ready)
 

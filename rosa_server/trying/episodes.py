@@ -48,10 +48,10 @@ def read_episode(
     joints: Sequence[str],
     units: Units,
     episode: int = 0,
-    most: int = 30,
+    limit: int = 30,
     table: Table | None = None,
 ) -> list[TrialStep]:
-    """At most `most` steps, evenly over the episode. Raises `RecordingError`.
+    """At most `limit` steps, evenly over the episode. Raises `RecordingError`.
 
     `cameras`: which pictures are needed, by name; `joints`: the robot's, in its order; empty: every column that is no
     gripper; `table`: reads columns of a table, by default of a Parquet file.
@@ -67,7 +67,7 @@ def read_episode(
     moments = moving_moments(times, measured)
     if not moments:
         raise RecordingError("nothing_recorded", f"{path}: nothing moves in episode {episode}")
-    chosen = [moments[index] for index in spread(len(moments), most)]
+    chosen = [moments[index] for index in spread(len(moments), limit)]
     at = [int(np.searchsorted(times, at_s + 1e-6, "right")) - 1 for at_s, _ in chosen]
     seen = {
         camera: [decoded(rows[index][key], path) for index in at]

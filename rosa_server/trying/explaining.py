@@ -52,9 +52,9 @@ def explanation(trial: ModelTrial) -> tuple[float, list[Suspicion]] | None:
         return None
     alone = [*_units(trial, now), *_what_ifs(trial, now), *_rate(trial, now), *_orders(trial, now)]
     # Any model is better off standing still (error 1) than moving 57 times too far: that alone proves nothing.
-    least = min([1.0, now, *(then for then, _ in alone)])
+    lowest = min([1.0, now, *(then for then, _ in alone)])
     # Of many combinations one may fit by chance, so it has to fit well.
-    together = [one for one in _together(trial, now) if one[0] < min(GOOD, BETTER * least)]
+    together = [one for one in _together(trial, now) if one[0] < min(GOOD, BETTER * lowest)]
     if together:
         return _best(together)
     fitting = [(then, [one]) for then, one in alone if then < BETTER * min(now, 1.0)]

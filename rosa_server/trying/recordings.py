@@ -52,11 +52,11 @@ def read_steps(
     cameras: Sequence[str],
     joints: Sequence[str] = (),
     robot: str = "",
-    most: int = 30,
+    limit: int = 30,
     component: str = "system1",
     grippers: int = 1,
 ) -> list[TrialStep]:
-    """At most `most` steps, evenly over the recording. Raises `RecordingError`.
+    """At most `limit` steps, evenly over the recording. Raises `RecordingError`.
 
     `cameras`: which pictures are needed, by name; `joints`: the robot's, in its order; empty: as recorded, without
     fingers; `robot`: its namespace, where there are several; `component`: whose prompt is taken;
@@ -74,7 +74,7 @@ def read_steps(
         raise RecordingError(
             "nothing_recorded", f"{path}: the arm did not move, so there is nothing to compare with"
         )
-    chosen = [moments[index] for index in spread(len(moments), most)]
+    chosen = [moments[index] for index in spread(len(moments), limit)]
     topics = {camera: _topic_of(camera, tracks.pictures, path) for camera in cameras}
     seen = _pictures(path, namespace, topics, [at_s for at_s, _ in chosen])
     steps = []

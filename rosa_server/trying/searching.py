@@ -165,8 +165,8 @@ def other_readings(
     return found
 
 
-def _spread(answered: Sequence[Answered], most: int) -> list[TrialStep]:
-    return [answered[index].step for index in spread(len(answered), most)]
+def _spread(answered: Sequence[Answered], limit: int) -> list[TrialStep]:
+    return [answered[index].step for index in spread(len(answered), limit)]
 
 
 @contextmanager

@@ -102,6 +102,6 @@ def _turned(grippers_m: Sequence[tuple[float, float]]) -> Change:
     return change
 
 
-def spread(count: int, most: int) -> Sequence[int]:
-    """Numbers of at most `most` of `count` steps, evenly over them."""
-    return sorted({round(one) for one in np.linspace(0, count - 1, min(count, most))}) if count else ()
+def spread(count: int, limit: int) -> Sequence[int]:
+    """Numbers of at most `limit` of `count` steps, evenly over them."""
+    return sorted({round(one) for one in np.linspace(0, count - 1, min(count, limit))}) if count else ()

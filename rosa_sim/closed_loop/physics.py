@@ -91,8 +91,8 @@ class PhysicalCell:
 
 def answers(policy: FlowPolicyBackend, seen: Sequence[ModelInput]) -> list[Output]:
     """The policy's chunks, in batches as large as it takes."""
-    most = policy.max_batch
-    parts = [policy.infer(seen[first : first + most]) for first in range(0, len(seen), most)]
+    limit = policy.max_batch
+    parts = [policy.infer(seen[first : first + limit]) for first in range(0, len(seen), limit)]
     return [Output(one.arrays) for part in parts for one in part]
 
 

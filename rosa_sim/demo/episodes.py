@@ -22,9 +22,9 @@ from rosa_interfaces.msg import Decision, OperatorAlert, OperatorAudit, RobotSta
 from rosa_interfaces.srv import OperatorDecision, ResetScene
 from std_srvs.srv import Trigger
 
+from rosa_client.bringup.supervisor import signals_wait
 from rosa_client.nodes.base.qos import AUDITS, LATEST
 from rosa_client.runtime.ladder import RECOVER_ARM
-from rosa_contract.interrupt import signals_wait
 from rosa_sim.demo.report import Episode, components_of
 from rosa_sim.demo.video import Shot
 

@@ -71,8 +71,8 @@ class Judged:
     @property
     def below_own_rates(self) -> tuple[str, ...]:
         """The starts and disturbances under which robots do less than if they kept to the schedule's own rates."""
-        least = {name: (1 - NOISE) * hz for name, hz in self.at_own_rates.items()}
-        return tuple(name for name, hz in least.items() if self.runs[name].hz < hz)
+        lowest = {name: (1 - NOISE) * hz for name, hz in self.at_own_rates.items()}
+        return tuple(name for name, hz in lowest.items() if self.runs[name].hz < hz)
 
     @property
     def best_other_hz(self) -> float:
@@ -188,11 +188,11 @@ def shown(one: Judged) -> str:
         proved = f" ({one.proof})" if one.proof else " (not proved)"
         return f"{head}  refused: {one.refused.split(';')[0]}{proved}{served}"
     worst = min(one.runs, key=lambda name: one.runs[name].meet)
-    least = min((name for name in one.runs if name != "a lost server"), key=lambda name: one.runs[name].hz)
+    lowest = min((name for name in one.runs if name != "a lost server"), key=lambda name: one.runs[name].hz)
     return (
         f"{head}{one.planned_hz:>9.1f}{one.predicted_hz:>10.1f}{one.runs[RANDOM].hz:>9.1f}"
         f"{one.runs[TOGETHER].hz:>9.1f}{one.error:>8.1%}{one.limit_hz:>8.1f}{one.best_other_hz:>8.1f}"
-        f"  least {one.runs[least].hz:.1f} ({least}); {one.runs[worst].component} in time"
+        f"  least {one.runs[lowest].hz:.1f} ({lowest}); {one.runs[worst].component} in time"
         f" {one.runs[worst].meet:.1%} ({worst})"
     )
 

@@ -78,9 +78,9 @@ def random_factory(seed: int, max_robots: int = 120, max_servers: int = 20) -> R
     cuts = sorted(rng.sample(range(1, robots), len(tasks) - 1))
     counts = [high - low for low, high in zip([0, *cuts], [*cuts, robots], strict=True)]
     models = {part["model"] for task in tasks for part in document[task]["components"].values()}
-    least = max(3, len(models), robots // 12)
+    lowest = max(3, len(models), robots // 12)
     document["server_cluster"] = {
-        "num_servers": rng.randint(min(least, max_servers), max_servers),
+        "num_servers": rng.randint(min(lowest, max_servers), max_servers),
         "gpu_type": HARDWARE,
     }
     fleet = [{"task": task, "num_robots": count} for task, count in zip(tasks, counts, strict=True)]

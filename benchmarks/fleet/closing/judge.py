@@ -84,8 +84,8 @@ def _gains(executed: Sequence[Row], part: str, other: str) -> dict[str, float]:
 
 
 def _ends(gains: dict[str, float]) -> list[tuple[str, float]]:
-    least, most = min(gains, key=lambda k: gains[k]), max(gains, key=lambda k: gains[k])
-    return [(f"least, {least}", gains[least]), (f"most, {most}", gains[most])]
+    lowest, highest = min(gains, key=lambda k: gains[k]), max(gains, key=lambda k: gains[k])
+    return [(f"least, {lowest}", gains[lowest]), (f"most, {highest}", gains[highest])]
 
 
 def notes_of(table: Table) -> list[str]:

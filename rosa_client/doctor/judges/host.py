@@ -64,8 +64,8 @@ def _limits(fact: HostFact, hard: bool) -> Finding:
     if 0 <= fact.rtprio < RTPRIO:
         missing.append(f"rtprio is {fact.rtprio}, expected {RTPRIO}")
     if 0 <= fact.memlock_bytes < MEMLOCK_BYTES:
-        least = MEMLOCK_BYTES // 1024
-        missing.append(f"memlock is {fact.memlock_bytes // 1024} kB, expected at least {least}")
+        lowest = MEMLOCK_BYTES // 1024
+        missing.append(f"memlock is {fact.memlock_bytes // 1024} kB, expected at least {lowest}")
     if not missing:
         return fine("limits", "this user may use real-time priority and lock memory")
     return Finding(

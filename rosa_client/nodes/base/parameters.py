@@ -12,23 +12,23 @@ from rclpy.node import Node
 
 @dataclass(frozen=True)
 class Parameter:
-    """A default and what it means. Its type is that of the default; `least` and `most` belong to the range."""
+    """A default and what it means. Its type is that of the default; `lowest` and `highest` belong to the range."""
 
     default: Any
     text: str
-    least: float | None = None
-    most: float | None = None
+    lowest: float | None = None
+    highest: float | None = None
     fixed: bool = True  # read once, at the start: ROS refuses to set it later
 
     def descriptor(self) -> ParameterDescriptor:
         """As ROS shows and enforces it."""
         made = ParameterDescriptor(description=self.text, read_only=self.fixed)
-        if self.least is not None and self.most is not None:
+        if self.lowest is not None and self.highest is not None:
             if isinstance(self.default, int):
-                made.integer_range = [IntegerRange(from_value=int(self.least), to_value=int(self.most))]
+                made.integer_range = [IntegerRange(from_value=int(self.lowest), to_value=int(self.highest))]
             else:
                 made.floating_point_range = [
-                    FloatingPointRange(from_value=float(self.least), to_value=float(self.most))
+                    FloatingPointRange(from_value=float(self.lowest), to_value=float(self.highest))
                 ]
         return made
 

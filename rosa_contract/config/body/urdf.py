@@ -171,11 +171,11 @@ def _limited(
             "position_max_rad": (-math.inf, high),
             "velocity_rad_s": (-math.inf, fastest or math.inf),
         }
-        for key, (least, most) in ends.items():
+        for key, (lowest, highest) in ends.items():
             values = made.get(key)
             one = values[index] if isinstance(values, list) and index < len(values) else None
-            if isinstance(one, int | float) and not least - WITHIN_RAD <= one <= most + WITHIN_RAD:
-                allowed = f"at least {least:g}" if math.isfinite(least) else f"at most {most:g}"
+            if isinstance(one, int | float) and not lowest - WITHIN_RAD <= one <= highest + WITHIN_RAD:
+                allowed = f"at least {lowest:g}" if math.isfinite(lowest) else f"at most {highest:g}"
                 words = f"expected {allowed}, which {name} says of joint {joint}, got {one:g}"
                 problems.append(ConfigProblem(f"limits.{key}[{index}]", "conflict", words))
     return {**owner, "limits": made}

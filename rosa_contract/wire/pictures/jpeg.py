@@ -53,9 +53,9 @@ def plain_jpeg(raw: bytes) -> bytes:
             kind, components = marker, _components(raw[at:end])
         elif marker == SOS:
             scans += 1
-            most = MAX_SCANS if kind == PROGRESSIVE else components
-            if scans > most:
-                raise CodecError("too_large", f"jpeg image: expected at most {most} scans")
+            limit = MAX_SCANS if kind == PROGRESSIVE else components
+            if scans > limit:
+                raise CodecError("too_large", f"jpeg image: expected at most {limit} scans")
         elif marker == EOI:
             if not scans:
                 raise _bad("it has no scan")

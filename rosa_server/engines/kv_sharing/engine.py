@@ -86,9 +86,9 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
         if positions > network.config.longest:
             raise ValueError(f"the network has {network.config.longest} positions, {positions} may be needed")
         prefix, prompted = network.cache_bytes(tokens), network.cache_bytes(tokens + longest_prompt)
-        least, budget = 2 * (prefix + prompted), int(memory_mb * 1e6)
-        if budget < least:
-            words = f"at least {least / 1e6:.3g}, for two calls at a time"
+        lowest, budget = 2 * (prefix + prompted), int(memory_mb * 1e6)
+        if budget < lowest:
+            words = f"at least {lowest / 1e6:.3g}, for two calls at a time"
             raise ValueError(f"memory_mb: expected {words}; got {memory_mb}")
         self.manager = KvManager()
         self._turns = PassTurns(PrefixMemory(budget, prefix), limits or TurnLimits(), prompted)
@@ -103,9 +103,9 @@ class KvSharingEngine(LoopedEngine[Turn, _Open]):
         """
         tokens = self.network.config.observation + len(call.prompt)
         if len(call.prompt) > self._longest_prompt or call.longest > self._longest_answer:
-            most = f"{self._longest_prompt} of prompt and {self._longest_answer} of answer"
+            highest = f"{self._longest_prompt} of prompt and {self._longest_answer} of answer"
             got = f"{len(call.prompt)} and {call.longest}"
-            raise ValueError(f"tokens: expected at most {most}, got {got}")
+            raise ValueError(f"tokens: expected at most {highest}, got {got}")
         own = self.network.cache_bytes(tokens + (0 if call.kind == "action" else call.longest))
         answer: Future[object] = Future()
         with self._changed:

@@ -149,11 +149,11 @@ class PassTurns:
             return self._towards(sequences, lambda asks: self._speak(asks, tokens))
         return None
 
-    def _begin(self, kind: Kind, most: int) -> None:
+    def _begin(self, kind: Kind, limit: int) -> None:
         """In order, as many as fit; one that does not fit is not overtaken by a smaller one of its kind."""
         begun = len(self._of(kind))
         waiting = [ask for ask in self._waiting.values() if ask.kind == kind]
-        for ask in sorted(waiting, key=_first_due)[: max(0, most - begun)]:
+        for ask in sorted(waiting, key=_first_due)[: max(0, limit - begun)]:
             if not self.memory.fits(ask.observation, ask.own, self._spare(ask)):
                 return
             self.counts.shared += ask.observation in self.memory
@@ -180,8 +180,8 @@ class PassTurns:
             ahead_s += needs_s
             seen.add(ask.observation)
             slack_s = min(slack_s, max(0.0, ask.deadline_s - now_s - ahead_s))
-        most = self.limits.slice_tokens
-        return most if slack_s >= most * costs.token_s else int(slack_s / costs.token_s)
+        limit = self.limits.slice_tokens
+        return limit if slack_s >= limit * costs.token_s else int(slack_s / costs.token_s)
 
     def _towards(self, asks: list[TurnAsk], turn: Callable[[list[TurnAsk]], Turn]) -> Turn:
         """The prefixes that these need and that are not there, or else the turn itself."""

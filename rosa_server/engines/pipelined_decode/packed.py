@@ -103,10 +103,10 @@ class PackedForward:
         used[scratch] = max(padding, 1)
         fresh, decoding = len(do.enter) * prefix, len(do.decode) + padding
         ends = [prefix * (number + 1) - 1 for number in range(len(do.enter))]
-        most = longest if self._padded else max((prefix + seat.step for seat in do.decode), default=0)
+        limit = longest if self._padded else max((prefix + seat.step for seat in do.decode), default=0)
         lists = (positions, rows, used, slots, steps, [*ends, *range(fresh, fresh + decoding)])
         at = [torch.tensor(one, device=self.device) for one in lists]
-        return Layout(len(do.enter), decoding, most, *at)
+        return Layout(len(do.enter), decoding, limit, *at)
 
     def _attend(self, layout: Layout) -> Attend:
         ring, prefix = self.ring, self.config.prefix

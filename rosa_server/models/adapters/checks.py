@@ -157,9 +157,9 @@ def _state_part(resolved: Resolved, part: StatePart) -> Iterator[Problem]:
         GRIPPER_STATE: grippers(resolved) * (2 if part.gripper == FINGER_PAIR else 1),
         TOOL_POSITION: 3,
     }
-    most = SIZES[part.rotation] if part.of == TOOL_ROTATION else known.get(part.of)
-    if most is not None and part.take and max(part.take) >= most:
-        yield ".take", "out_of_range", f"{part.of} has values 0 to {most - 1}, got {max(part.take)}"
+    limit = SIZES[part.rotation] if part.of == TOOL_ROTATION else known.get(part.of)
+    if limit is not None and part.take and max(part.take) >= limit:
+        yield ".take", "out_of_range", f"{part.of} has values 0 to {limit - 1}, got {max(part.take)}"
     count = values_of(part, grippers(resolved))
     yield from _lists(part, count if count is not None else known.get(part.of))
 

@@ -150,9 +150,9 @@ class TransformersVlmBackend:
     def _said(self, batch: Sequence[ModelInput], asked: Sequence[Question]) -> list[str]:
         inputs = self._inputs(self._prompts(batch, asked), batch, "left")
         length = inputs["input_ids"].shape[1]
-        most = max(question.max_new_tokens for question in asked)
+        limit = max(question.max_new_tokens for question in asked)
         with self._torch.inference_mode():
-            tokens = self._network.generate(**inputs, max_new_tokens=most, do_sample=False)[:, length:]
+            tokens = self._network.generate(**inputs, max_new_tokens=limit, do_sample=False)[:, length:]
         cut = [row[: question.max_new_tokens] for row, question in zip(tokens, asked, strict=True)]
         texts = self._processor.tokenizer.batch_decode(cut, skip_special_tokens=True)
         return [text.strip() for text in texts]

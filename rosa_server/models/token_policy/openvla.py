@@ -91,10 +91,10 @@ def actions_of(
     edges = np.linspace(-1.0, 1.0, BINS)
     middles = (edges[:-1] + edges[1:]) / 2
     normalised = middles[np.clip(text_tokens - np.asarray(tokens) - 1, 0, BINS - 2)]
-    least, most = np.asarray(low, np.float64), np.asarray(high, np.float64)
-    which = np.arange(len(least)) < len(least) - 1 if scaled is None else np.asarray(scaled, bool)
+    lowest, highest = np.asarray(low, np.float64), np.asarray(high, np.float64)
+    which = np.arange(len(lowest)) < len(lowest) - 1 if scaled is None else np.asarray(scaled, bool)
     actions: NDArray[np.float64] = np.where(
-        which, (normalised + 1.0) / 2.0 * (most - least) + least, normalised
+        which, (normalised + 1.0) / 2.0 * (highest - lowest) + lowest, normalised
     )
     return actions
 

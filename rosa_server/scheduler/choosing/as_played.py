@@ -68,16 +68,16 @@ class _Held:
 
     choice: Choice
     slower: Mapping[str, float]  # component -> least share of its calls in time, on any of them
-    least: float  # share of a component's calls, on those where all could be
+    lowest: float  # share of a component's calls, on those where all could be
 
     @property
     def holds(self) -> bool:
-        return self.least >= 1 - MAX_LATE
+        return self.lowest >= 1 - MAX_LATE
 
     @property
     def worth(self) -> tuple[int, float]:
         """To compare schedules that do not hold there."""
-        return int(self.least / SHARE_STEP), self.choice.prediction.objective
+        return int(self.lowest / SHARE_STEP), self.choice.prediction.objective
 
 
 def as_played(
@@ -86,9 +86,9 @@ def as_played(
     options: Options,
     policies: Policies,
     clock: Callable[[], float],
-    least: float = 0.0,
+    lowest: float = 0.0,
 ) -> Choice | None:
-    """A schedule that keeps every SLO and minimum rate as it is carried out, though not for any arrivals. `least`: its
+    """A schedule that keeps every SLO and minimum rate as it is carried out, though not for any arrivals. `lowest`: its
     objective, at least, where there is another schedule to take; it then has to hold on slower networks, too."""
     if policies.rates != ADAPTIVE or policies.phases != GIVEN or options.slo_statistic != USUAL:
         return None
@@ -96,9 +96,9 @@ def as_played(
         return None
     network_ms, ends_s = max(2 * NETWORK_MS, options.network_ms), clock() + options.time_budget_s
     best: _Held | None = None
-    for choice in _holding(problem, library, options, policies, clock, network_ms, least):
+    for choice in _holding(problem, library, options, policies, clock, network_ms, lowest):
         found = _on_slower_networks(choice, problem, library, network_ms)
-        if (not least or found.holds) and (best is None or found.holds or found.worth > best.worth):
+        if (not lowest or found.holds) and (best is None or found.holds or found.worth > best.worth):
             best = found
         if (best is not None and best.holds) or clock() > ends_s:
             break
@@ -126,7 +126,7 @@ def _holding(
     policies: Policies,
     clock: Callable[[], float],
     network_ms: float,
-    least: float,
+    lowest: float,
 ) -> Iterator[Choice]:
     """Schedules with this objective, at least, that hold as they are played through, here and on a nearer network."""
     for more_ms in (0.0, SLOWER_MS):
@@ -138,7 +138,7 @@ def _holding(
                 network_ms=options.network_ms + more_ms,
             )
             found = _found(problem, library, lower, policies, clock)
-            if found is not None and found.prediction.objective < least:
+            if found is not None and found.prediction.objective < lowest:
                 continue
             seen = None if found is None else played(found.placement, problem, _way(network_ms))
             if found is not None and balanced and seen is not None and not seen.holds:
@@ -156,7 +156,7 @@ def _holding(
                 continue
             found = compared(_at_rates(found.schedule, problem, seen), problem, library, policies)
             seen = played(found.placement, problem, _way(network_ms))  # phases follow from rates
-            if seen is None or not seen.holds or not _acts(problem, seen) or seen.objective < least:
+            if seen is None or not seen.holds or not _acts(problem, seen) or seen.objective < lowest:
                 continue
             nearer = played(found.placement, problem, _way(network_ms - NEARER_MS))
             if nearer is not None and nearer.holds:
@@ -194,14 +194,14 @@ def _on_slower_networks(
 ) -> _Held:
     """The schedule with what it does there."""
     slower: dict[str, float] = {}
-    least = 1.0
+    lowest = 1.0
     for network in _slower(network_ms):
         seen = played(choice.placement, problem, network)
         meet = {} if seen is None else seen.meet
         slower |= {component: min(share, slower.get(component, 1.0)) for component, share in meet.items()}
         if _may_hold(problem, library, network):
-            least = min([least, *meet.values()])
-    return _Held(choice, slower, least)
+            lowest = min([lowest, *meet.values()])
+    return _Held(choice, slower, lowest)
 
 
 def _may_hold(problem: Problem, library: ProfileLibrary, network: Network) -> bool:

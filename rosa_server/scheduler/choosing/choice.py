@@ -110,16 +110,16 @@ def _whole(
         choice = known[id(schedule)] = compared(schedule, problem, library, policies)
         return choice.prediction.objective
 
-    most = best.prediction.objective
-    found = rebalanced(best.schedule, most, objective, problem, library, options, clock)
+    highest = best.prediction.objective
+    found = rebalanced(best.schedule, highest, objective, problem, library, options, clock)
     best = confirmed(known.get(id(found), best), problem)
-    least = MIN_PLAYED_GAIN * best.prediction.objective
+    lowest = MIN_PLAYED_GAIN * best.prediction.objective
     little = best.schedule.objective <= LITTLE_PROMISED * best.prediction.objective
     if options.admission or not little or problem.robots > MAX_SIMULATED:
         return best
     if not frees_servers(problem, library, options):
         return best
-    return as_played(problem, library, options, policies, clock, least) or best
+    return as_played(problem, library, options, policies, clock, lowest) or best
 
 
 def _refused(

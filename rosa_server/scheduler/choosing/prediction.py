@@ -96,11 +96,11 @@ def _promised(
     if not placement.adaptive or not placement.routes:
         return planned
     usual = [MAX_ROBOTS * times for times in LARGER_PARTS]
-    parts = (slice_of(placement, most) for most in ([few, *usual] if few is not None else usual))
+    parts = (slice_of(placement, limit) for limit in ([few, *usual] if few is not None else usual))
     part = next((part for part in parts if part is not None), None)
     if part is None:
-        robots, most = len(placement.routes), MAX_ROBOTS * LARGER_PARTS[-1]
-        why = f"some queue has less than one server for {most} of {robots} robots, so no part of them can stand for all"
+        robots, limit = len(placement.routes), MAX_ROBOTS * LARGER_PARTS[-1]
+        why = f"some queue has under one server for {limit} of {robots} robots, so no part of them can stand for all"
         return replace(planned, missing=why)
     if schedule.holds_for_any_arrivals:
         part = _thinned(part, placement)
@@ -110,14 +110,14 @@ def _promised(
     return found if found.objective > planned.objective else replace(planned, meet=found.meet)
 
 
-def slice_of(placement: Placement, most: int) -> Placement | None:
-    """A part of the fleet with at most `most` robots, and its share of each queue's servers, rounded down.
+def slice_of(placement: Placement, limit: int) -> Placement | None:
+    """A part of the fleet with at most `limit` robots, and its share of each queue's servers, rounded down.
 
     Of all possible sizes, the one that loses least by rounding; None where a queue has too few servers to be divided.
     In the whole fleet the robots of a part share their servers with all others, so the part is no faster.
     """
     routes = placement.routes or {}
-    if len(routes) <= most:
+    if len(routes) <= limit:
         return placement
     queues: dict[str, list[str]] = {}
     for replica in placement.replicas.values():
@@ -127,7 +127,7 @@ def slice_of(placement: Placement, most: int) -> Placement | None:
     def lost(share: float) -> float:
         return max(1 - _whole(len(servers) * share) / (len(servers) * share) for servers in queues.values())
 
-    share = min((robots / len(routes) for robots in range(most, most // 2, -1)), key=lost)
+    share = min((robots / len(routes) for robots in range(limit, limit // 2, -1)), key=lost)
     if lost(share) == 1.0:
         return None
     kept = {queue: servers[: _whole(len(servers) * share)] for queue, servers in queues.items()}

@@ -43,15 +43,15 @@ RATE_STEPS = 6  # bisections for the rates that a division of the servers still 
 
 def rebalanced(
     schedule: Schedule,
-    most: float,
+    highest: float,
     worth: Callable[[Schedule], float],
     problem: Problem,
     library: ProfileLibrary,
     options: Options,
     clock: Callable[[], float] = lambda: 0.0,
 ) -> Schedule:
-    """A feasible schedule, worth `most`, with its goal-coupled servers divided so that `worth` is greatest. It climbs
-    hills, so there may be better ones. Every SLO and minimum rate is kept. `clock` ends it as it ends `solve`.
+    """A feasible schedule, worth `highest`, with its goal-coupled servers divided so that `worth` is greatest. It
+    climbs hills, so there may be better ones. Every SLO and minimum rate is kept. `clock` ends it as it ends `solve`.
     """
     shared = any(len(server.components) > 1 for server in schedule.servers)
     catalog = Catalog(problem, library, replace(options, share_components=shared))
@@ -69,8 +69,8 @@ def rebalanced(
     rates_hz = {task: rates[SYSTEM1] for task, rates in schedule.rates_hz.items()}
     best, ends_s = schedule, clock() + options.time_budget_s
     servers = sum(counts.values())
-    step, least = max(1, servers // LARGEST_MOVE), max(1, servers // SMALLEST_MOVE)
-    while step >= least and clock() < ends_s:
+    step, smallest = max(1, servers // LARGEST_MOVE), max(1, servers // SMALLEST_MOVE)
+    while step >= smallest and clock() < ends_s:
         found = None
         for giver, taker in permutations(counts, 2):
             if counts[giver] <= step:
@@ -83,8 +83,8 @@ def rebalanced(
             other = build_schedule(catalog, problem, placed, candidate.rates_hz, schedule.scheduler)
             other = with_standby(replace(other, options=schedule.options), problem, library, options.standby)
             value = worth(other)
-            if value > MIN_MOVE_GAIN * most:
-                found, most = (other, moved), value
+            if value > MIN_MOVE_GAIN * highest:
+                found, highest = (other, moved), value
         if found is None:
             step //= 2
         else:
@@ -95,10 +95,10 @@ def rebalanced(
 def divided(pool: Pool, counts: Mapping[ServerKind, int], rates_hz: Mapping[str, float]) -> Candidate | None:
     """The streams of every goal-coupled component on `counts` servers of each kind, at rates of at most `rates_hz` or
     higher ones where there is room; None where that breaks an SLO or a minimum rate."""
-    least = pool.problem.min_rates_hz
+    smallest = pool.problem.min_rates_hz
 
     def placed(share: float) -> tuple[dict[str, float], list[PlacedServer]] | None:
-        rates = {task: max(least[task], share * rate) for task, rate in rates_hz.items()}
+        rates = {task: max(smallest[task], share * rate) for task, rate in rates_hz.items()}
         found: list[PlacedServer] = []
         for kind, count in counts.items():
             packed = Packer(pool.catalog, kind, demands_of(pool.problem, kind, rates)).pack(count)
@@ -108,13 +108,13 @@ def divided(pool: Pool, counts: Mapping[ServerKind, int], rates_hz: Mapping[str,
             found += servers
         return rates, found
 
-    lowest = placed(0.0) if all(least.values()) else placed(1e-3)
+    lowest = placed(0.0) if all(smallest.values()) else placed(1e-3)
     if lowest is None:
         return None
     whole = placed(1.0)
     rates, servers = whole or bisect(placed, 0.0, 1.0, lowest, RATE_STEPS)[1]
     waits = latencies_ms(servers)
     reached = {c.name: min(rates[c.name], loop_rate_hz(c, waits)) for c in pool.problem.classes}
-    if any(reached[task] < rate * (1 - 1e-9) for task, rate in least.items()):
+    if any(reached[task] < rate * (1 - 1e-9) for task, rate in smallest.items()):
         return None
     return polish(pool, Candidate(reached, servers))

@@ -28,13 +28,13 @@ def show_min_servers(problem: Problem, library: ProfileLibrary, options: Options
         return False
     if as_json:
         enough = {str(share): found and found.servers for share, found in needed.items()}
-        least = {str(share): found and found.least for share, found in needed.items()}
+        lowest = {str(share): found and found.lowest for share, found in needed.items()}
         print(
             json.dumps(
                 {
                     "min_servers": fewest.servers,
                     "for_share_of_fastest": enough,
-                    "proved_at_least": least,
+                    "proved_at_least": lowest,
                     "with_shared_gpus": {str(share): gpus for share, gpus in shared.items()},
                 }
             )
@@ -69,4 +69,4 @@ def _rate(share: float) -> str:
 
 
 def _proof(found: Needed) -> str:
-    return "fewer are not enough" if found.proved else f"fewer than {found.least} are not enough"
+    return "fewer are not enough" if found.proved else f"fewer than {found.lowest} are not enough"

@@ -41,10 +41,10 @@ def _numbers(changes: Sequence[str], tasks: dict[str, int]) -> dict[str, int]:
         if name not in known:
             words = f"unknown name {name!r}{nearest(name, known)}; known: {', '.join(known)}"
             raise ConfigError("--what-if", [ConfigProblem("", "unknown_name", words)])
-        least = 0 if name in tasks else 1
+        lowest = 0 if name in tasks else 1
         whole = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_NUMBER))
-        if not whole or not least <= int(text) <= MAX_NUMBER:
-            words = f"expected {name}=N with a whole number N from {least} to {MAX_NUMBER}"
+        if not whole or not lowest <= int(text) <= MAX_NUMBER:
+            words = f"expected {name}=N with a whole number N from {lowest} to {MAX_NUMBER}"
             raise ConfigError("--what-if", [ConfigProblem(change, "out_of_range", words)])
         numbers[name] = int(text)
     return numbers

@@ -144,10 +144,10 @@ class Search:
         solver = program.solver
         rates = {name: solver.NumVar(low[name], high[name], name) for name in low}
         for cls in self.problem.classes:
-            least, most = low[cls.name], high[cls.name]
-            if least <= 0:
+            lowest, highest = low[cls.name], high[cls.name]
+            if lowest <= 0:
                 continue  # the chord of 1/f is infinite there: nothing is said about the round
-            round_s = (1 / least + 1 / most - rates[cls.name] / (least * most)) * (1 + SLACK)
+            round_s = (1 / lowest + 1 / highest - rates[cls.name] / (lowest * highest)) * (1 + SLACK)
             solver.Add(solver.Sum(program.waiting[cls.name]) <= round_s - cls.action_s)
         for a, b in self._twins:
             solver.Add(rates[a.name] >= rates[b.name])

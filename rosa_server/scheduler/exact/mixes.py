@@ -100,12 +100,12 @@ class Program:
             self.solver.Add(self.used <= servers)
 
     def _add(self, mixes: ServerMixes, latency_s: NDArray[np.float64]) -> None:
-        most = [cls.robots for cls, _ in mixes.demands]
+        limit = [cls.robots for cls, _ in mixes.demands]
         feasible = np.flatnonzero(np.isfinite(latency_s))
         counts = []
         for index in feasible:
             row = mixes.streams[index].tolist()
-            count = self.solver.IntVar(0, min(k // n for k, n in zip(most, row, strict=True) if n), "")
+            count = self.solver.IntVar(0, min(k // n for k, n in zip(limit, row, strict=True) if n), "")
             counts.append(count)
             self._columns.append((mixes, int(index), count))
         for column, (cls, need) in enumerate(mixes.demands):

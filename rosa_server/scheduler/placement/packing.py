@@ -80,7 +80,7 @@ class Packer:
         table = {c.label: c for c in self.catalog.configurations(self.kind.model, demand.component)}
         return self.catalog.cap(table[label], demand.slo_ms) / scale if label in table else 0.0
 
-    def most(self, demand: Load) -> int:
+    def max_streams(self, demand: Load) -> int:
         """Most streams of one demand on one server."""
         size, limit = self.size(demand), self._limits[id(demand)]
         if limit <= 0:
@@ -89,19 +89,19 @@ class Packer:
 
     def alone(self, demand: Load) -> float:
         """Servers that one demand needs by itself; infinite when one stream is already too much."""
-        most = self.most(demand)
-        return inf if most == 0 else ceil(demand.streams / most)
+        highest = self.max_streams(demand)
+        return inf if highest == 0 else ceil(demand.streams / highest)
 
     @cached_property
     def _together(self) -> bool:
         """Whether all demands fit on one server because they share what is seen there."""
         return len(self.demands) > 1 and self.catalog.together(self.kind.model, self.demands)
 
-    def least(self) -> float:
+    def min_servers(self) -> float:
         """A lower bound on the servers of any packing."""
         if self._together:
             return 1
-        if any(self.most(d) == 0 for d in self.demands):
+        if any(self.max_streams(d) == 0 for d in self.demands):
             return inf
         total = sum(d.streams * self.size(d) / self._limits[id(d)] for d in self.demands)
         return max(1, ceil(total - 1e-6)) if self.demands else 0
@@ -112,7 +112,7 @@ class Packer:
             return 0
         if self._together:
             return 1
-        if self.least() == inf:
+        if self.min_servers() == inf:
             return inf
         if self.catalog.options.packing == "isolated":
             return len(self.compacted())
@@ -122,7 +122,7 @@ class Packer:
         """The streams on at most `servers` servers, or None."""
         if not self.demands:
             return []
-        if self.least() > servers:
+        if self.min_servers() > servers:
             return None
         if servers == 1 and self._together:
             return [list(self.demands)]
@@ -156,10 +156,10 @@ class Packer:
         full: list[ServerLoads] = []
         loose: list[ServerLoads] = []
         for d in self.demands:
-            most = self.most(d)
-            full += [[replace(d, streams=most)]] * (d.streams // most)
-            if d.streams % most:
-                loose.append([replace(d, streams=d.streams % most)])
+            highest = self.max_streams(d)
+            full += [[replace(d, streams=highest)]] * (d.streams // highest)
+            if d.streams % highest:
+                loose.append([replace(d, streams=d.streams % highest)])
         loose += [loads for loads in full if self._headroom(loads) > 0]
         full = [loads for loads in full if self._headroom(loads) <= 0]
         loose.sort(key=self._used)

@@ -61,7 +61,7 @@ def place_goals(
     classes nearest to their rate. With `use_all` they go on lowering latency after every class has its rate.
     """
     packers = [Packer(pool.catalog, kind, demands_of(pool.problem, kind, rates_hz)) for kind in pool.kinds]
-    if sum(packer.least() for packer in packers) > pool.servers:
+    if sum(packer.min_servers() for packer in packers) > pool.servers:
         return None
     counts = [packer.fewest() for packer in packers]
     if sum(counts) > pool.servers:

@@ -88,10 +88,10 @@ def with_batches(
         index = max(growing, key=lambda each: found[each].busy)
         tenant = found[index]
         streams = sum(load.streams for load in tenant.loads)
-        most = (
+        limit = (
             largest if largest is not None and SYSTEM1 in tenant.kind.components else max(tenant.times.sizes)
         )
-        sizes = (size for size in tenant.times.sizes if tenant.batch < size <= most)
+        sizes = (size for size in tenant.times.sizes if tenant.batch < size <= limit)
         larger = list(sizes) if tenant.batch < streams else []
         grown = [*found[:index], replace(tenant, batch=min(larger)), *found[index + 1 :]] if larger else found
         if larger and grown[index].busy < tenant.busy and kept(grown):

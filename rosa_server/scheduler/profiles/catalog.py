@@ -107,10 +107,10 @@ class Catalog:
         return configuration.engine in ("", *(DEFAULT_ENGINES if named in DEFAULT_ENGINES else (named,)))
 
     def _check_batches(self) -> None:
-        for model, most in self._max_batch.items():
-            least = min(c.batch for c in self._profiles[model].configurations)
-            if most < least:
-                words = f"is {most}, but the smallest profiled batch is {least}; profile a smaller one"
+        for model, highest in self._max_batch.items():
+            lowest = min(c.batch for c in self._profiles[model].configurations)
+            if highest < lowest:
+                words = f"is {highest}, but the smallest profiled batch is {lowest}; profile a smaller one"
                 problem = ConfigProblem(f"models.{model}.max_batch", "conflict", words)
                 raise ConfigError("factory file", [problem])
 
@@ -121,9 +121,11 @@ class Catalog:
         Empty where the component has profiles of its own and max_batch leaves none of them, only another component's.
         """
         profile = self._profiles[model]
-        most = self._max_batch.get(model, inf)
+        highest = self._max_batch.get(model, inf)
         found = tuple(
-            c for c in profile.configurations_for(component) if c.batch <= most and self._of_engine(model, c)
+            c
+            for c in profile.configurations_for(component)
+            if c.batch <= highest and self._of_engine(model, c)
         )
         if not self.options.dynamic_batching:
             found = tuple(c for c in found if c.batching != DYNAMIC)

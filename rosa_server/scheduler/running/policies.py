@@ -285,13 +285,13 @@ def largest_batch(
     first server that is free.
     """
     users = _users(problem, model)
-    most = min([need.max_batch or LARGEST for _, need in users] + [max(table.sizes, default=1)])
+    highest = min([need.max_batch or LARGEST for _, need in users] + [max(table.sizes, default=1)])
     rests_s = [cls.action_s + _rest_s(problem, cls, library) for cls, _ in users]
 
     def allowed(slo_s: float) -> int:
         if permits:
-            return largest(most, table.service_s, MIN_WAIT_S, slo_s)
-        sizes = range(most, 0, -1)
+            return largest(highest, table.service_s, MIN_WAIT_S, slo_s)
+        sizes = range(highest, 0, -1)
         return next((n for n in sizes if table.service_s(n) * (1 + 1 / servers) <= UNASKED_SLACK * slo_s), 1)
 
     limits = [allowed(need.slo_ms / 1000) for _, need in users]

@@ -45,24 +45,24 @@ def enumerate_configurations(
     is, and has the least latency. Per model and count, only the batch with the least latency is kept.
     """
     found: list[ServerConfiguration] = []
-    least = 0
+    lowest = 0
     for need in cls.goals:
         capacity = catalog.capacity_hz(need.model, need.component, need.slo_ms)
-        most = min(cls.robots, floor(capacity / need.rate_hz(rate_hz) * (1 + 1e-9)))
-        if most < 1:
+        highest = min(cls.robots, floor(capacity / need.rate_hz(rate_hz) * (1 + 1e-9)))
+        if highest < 1:
             return None
-        fewest = ceil(cls.robots / most)
-        least += fewest
+        fewest = ceil(cls.robots / highest)
+        lowest += fewest
         splits = {cls.robots // n for n in range(fewest, servers + 1)} | {
             ceil(cls.robots / n) for n in range(fewest, servers + 1)
         }
         for streams in sorted(splits):
-            if 1 <= streams <= most:
+            if 1 <= streams <= highest:
                 load = Load(cls.name, need.component, streams, need.rate_hz(rate_hz), need.slo_ms)
                 state = catalog.assess(need.model, [load])
                 if state is not None:
                     found.append(ServerConfiguration(need, streams, load, state))
-    return found if least <= servers else None
+    return found if lowest <= servers else None
 
 
 def pack_ilp(configurations: Sequence[ServerConfiguration], cls: TaskClass, servers: int) -> list[int] | None:
@@ -114,10 +114,10 @@ def solve_homogeneous(pool: Pool) -> Candidate | None:
     def placed_at(rate_hz: float) -> list[PlacedServer] | None:
         return place_class(pool.catalog, cls, rate_hz, pool.servers)
 
-    least: list[PlacedServer] | None = None
+    lowest: list[PlacedServer] | None = None
     if cls.min_rate_hz > 0:
-        least = placed_at(cls.min_rate_hz)
-        if least is None:
+        lowest = placed_at(cls.min_rate_hz)
+        if lowest is None:
             return None
-    rate_hz, placed = bisect(placed_at, cls.min_rate_hz, pool.fastest_hz[cls.name], least, RATE_STEPS)
+    rate_hz, placed = bisect(placed_at, cls.min_rate_hz, pool.fastest_hz[cls.name], lowest, RATE_STEPS)
     return None if placed is None else Candidate({cls.name: rate_hz}, placed)

@@ -49,10 +49,10 @@ def _need(catalog: Catalog, gpu_type: str, cls: TaskClass, need: Need) -> Refusa
         return Refusal("slo_unreachable", words)
     if rate > capacity * (1 + 1e-9):
         what = "min_action_rate_hz" if need.is_goal else "freq_hz"
-        most = capacity / need.calls_per_action if need.is_goal else capacity
+        limit = capacity / need.calls_per_action if need.is_goal else capacity
         words = (
             f"{name}: one robot asks for {rate:.4g} req/s within {statistic} {need.slo_ms:g} ms, and one {gpu_type}"
-            f" serves {floored(capacity)}; lower {what} to {floored(most)}, or raise slo_ms"
+            f" serves {floored(capacity)}; lower {what} to {floored(limit)}, or raise slo_ms"
         )
         return Refusal("robot_exceeds_server", words)
     return None

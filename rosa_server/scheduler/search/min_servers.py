@@ -26,11 +26,11 @@ class Needed:
     """How many servers suffice, and how many are proved to be necessary."""
 
     servers: int  # a schedule was found for these
-    least: int  # with fewer no schedule exists
+    lowest: int  # with fewer no schedule exists
 
     @property
     def proved(self) -> bool:
-        return self.servers == self.least
+        return self.servers == self.lowest
 
 
 def servers_needed(
@@ -46,7 +46,7 @@ def servers_needed(
         apart = _needed(problem, library, replace(options, share_components=False), share_of_fastest)
         if found is None or apart is None:
             return found or apart
-        found = Needed(min(found.servers, apart.servers), min(found.least, apart.least))
+        found = Needed(min(found.servers, apart.servers), min(found.lowest, apart.lowest))
     return found
 
 
@@ -63,7 +63,7 @@ def _needed(
     }
     active = servers_for(catalog, problem, rates)
     return (
-        None if active is None else Needed(active.servers + options.standby, active.least + options.standby)
+        None if active is None else Needed(active.servers + options.standby, active.lowest + options.standby)
     )
 
 
@@ -76,7 +76,7 @@ def servers_for(catalog: Catalog, problem: Problem, rates_hz: Mapping[str, float
     if obligations is None:
         return None
     kinds = goal_kinds(catalog, problem)
-    most = 2 * problem.robots * len(kinds)
+    highest = 2 * problem.robots * len(kinds)
 
     def relaxed(servers: int) -> bool:
         return relax(Pool(catalog, problem, servers), rates_hz, ceilings_hz=rates_hz) is not None
@@ -84,23 +84,23 @@ def servers_for(catalog: Catalog, problem: Problem, rates_hz: Mapping[str, float
     def carried(servers: int) -> bool:
         return place_at_rates(Pool(catalog, problem, servers), rates_hz) is not None
 
-    least = _first(relaxed, len(kinds), most)
-    found = None if least is None else _first(carried, least, most)
-    if least is None or found is None:
+    lowest = _first(relaxed, len(kinds), highest)
+    found = None if lowest is None else _first(carried, lowest, highest)
+    if lowest is None or found is None:
         return None
-    while found > least and carried(found - 1):  # more servers are not always better for a packing
+    while found > lowest and carried(found - 1):  # more servers are not always better for a packing
         found -= 1
     fewest = sum(int(min_servers(catalog, problem, kind)) for kind in obligation_kinds(catalog, problem))
-    return Needed(found + len(obligations), least + fewest)
+    return Needed(found + len(obligations), lowest + fewest)
 
 
-def _first(enough: Callable[[int], bool], low: int, most: int) -> int | None:
-    """The least number from `low` to `most` that is enough, if every larger one is; None when `most` is not."""
+def _first(enough: Callable[[int], bool], low: int, highest: int) -> int | None:
+    """The least number from `low` to `highest` that is enough, if every larger one is; None when `highest` is not."""
     step, high = 1, low
     while not enough(high):
-        if high >= most:
+        if high >= highest:
             return None
-        low, high, step = high + 1, min(most, high + step), 2 * step
+        low, high, step = high + 1, min(highest, high + step), 2 * step
     return low + bisect_left(range(low, high), True, key=enough)
 
 

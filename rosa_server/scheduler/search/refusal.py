@@ -56,12 +56,12 @@ def _conclusion(problem: Problem, enough: Needed | None, standby: int) -> Refusa
         return Refusal("no_servers_suffice", words)
     reserved = f" ({enough.servers} to serve, {standby} standby)" if standby else ""
     words = f"{_servers(enough.servers + standby)} would be enough{reserved}, {here}"
-    least = enough.least + standby
+    lowest = enough.lowest + standby
     if not enough.proved:
         words += (
-            f"; fewer than {least} are not"
-            if least > problem.servers
-            else f"; no schedule was found for fewer, although {least} are not ruled out"
+            f"; fewer than {lowest} are not"
+            if lowest > problem.servers
+            else f"; no schedule was found for fewer, although {lowest} are not ruled out"
         )
     return Refusal("too_few_servers", words)
 

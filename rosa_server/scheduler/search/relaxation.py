@@ -109,11 +109,11 @@ def relax(
     share = solver.NumVar(0, 1, "share")
     rates, waiting, lifts = {}, {}, []
     for cls in problem.classes:
-        top, least = pool.fastest_hz[cls.name] * (1 + SLACK), floors_hz.get(cls.name, 0.0)
+        top, lowest = pool.fastest_hz[cls.name] * (1 + SLACK), floors_hz.get(cls.name, 0.0)
         top = min(top, (ceilings_hz or {}).get(cls.name, top))
-        if least > top:
+        if lowest > top:
             return None
-        rates[cls.name] = solver.NumVar(least, top, cls.name)
+        rates[cls.name] = solver.NumVar(lowest, top, cls.name)
         waiting[cls.name] = cls.robots * cls.action_s * rates[cls.name]
         if cls.name in fair:
             lift = solver.NumVar(0, LIFT, "")
@@ -225,15 +225,15 @@ def _lower_hull(points: Levels) -> Levels:
 
 
 def whole_servers(
-    found: Relaxation, least: Mapping[ServerKind, float], servers: int
+    found: Relaxation, lowest: Mapping[ServerKind, float], servers: int
 ) -> dict[ServerKind, int]:
-    """The relaxation's servers as whole numbers, at least `least` each and `servers` in all."""
-    counts = {kind: max(int(count + 1e-6), int(least[kind]), 1) for kind, count in found.servers.items()}
+    """The relaxation's servers as whole numbers, at least `lowest` each and `servers` in all."""
+    counts = {kind: max(int(count + 1e-6), int(lowest[kind]), 1) for kind, count in found.servers.items()}
     while sum(counts.values()) < servers:
         kind = max(counts, key=lambda k: (found.servers[k] - counts[k]) / max(1.0, found.servers[k]))
         counts[kind] += 1
     while sum(counts.values()) > servers:
-        able = [k for k in counts if counts[k] > max(1, ceil(least[k]))]
+        able = [k for k in counts if counts[k] > max(1, ceil(lowest[k]))]
         if not able:
             break
         counts[min(able, key=lambda k: found.servers[k] - counts[k])] -= 1

@@ -67,7 +67,7 @@ def candidates_near(pool: Pool, target: Relaxation, has_time: Callable[[], bool]
         if found is None:
             continue
         found = polish(pool, found)
-        if all(found.rates_hz[name] >= least * (1 - 1e-9) for name, least in minimum.items()):
+        if all(found.rates_hz[name] >= lowest * (1 - 1e-9) for name, lowest in minimum.items()):
             candidates.append(found)
             if pool.problem.objective(found.rates_hz) >= 0.99 * pool.problem.objective(target.rates_hz):
                 break
@@ -88,7 +88,7 @@ def fair_floors(pool: Pool) -> Rates:
     if fair is None:
         return minimum
     share = fair_share * fair.objective
-    return {name: least or share * pool.fastest_hz[name] for name, least in minimum.items()}
+    return {name: lowest or share * pool.fastest_hz[name] for name, lowest in minimum.items()}
 
 
 def round_to_servers(pool: Pool, target: Relaxation, rates_hz: Rates) -> Candidate | None:
@@ -96,14 +96,16 @@ def round_to_servers(pool: Pool, target: Relaxation, rates_hz: Rates) -> Candida
     packers = {
         kind: Packer(pool.catalog, kind, demands_of(pool.problem, kind, rates_hz)) for kind in pool.kinds
     }
-    least = {kind: packer.least() for kind, packer in packers.items()}
-    if sum(least.values()) > pool.servers:
+    lowest = {kind: packer.min_servers() for kind, packer in packers.items()}
+    if sum(lowest.values()) > pool.servers:
         return None
-    counts = whole_servers(target, least, pool.servers)
-    most = {kind: sum(demand.streams for demand in packer.demands) for kind, packer in packers.items()}
-    spare = sum(max(0, counts[kind] - most[kind]) for kind in counts)  # every stream has a server to itself
-    counts = {kind: min(counts[kind], most[kind]) for kind in counts}
-    while spare > 0 and (short := [kind for kind in counts if counts[kind] < most[kind]]):
+    counts = whole_servers(target, lowest, pool.servers)
+    highest = {kind: sum(demand.streams for demand in packer.demands) for kind, packer in packers.items()}
+    spare = sum(
+        max(0, counts[kind] - highest[kind]) for kind in counts
+    )  # every stream has a server to itself
+    counts = {kind: min(counts[kind], highest[kind]) for kind in counts}
+    while spare > 0 and (short := [kind for kind in counts if counts[kind] < highest[kind]]):
         counts[min(short, key=lambda kind: counts[kind] / target.servers[kind])] += 1
         spare -= 1
     placed: list[PlacedServer] = []

@@ -75,10 +75,10 @@ def solve_shared(
         found = None if clock() > ends_s else place_on_gpus(catalog, problem, rates, gpus, largest)
         return None if found is None else (rates, found)
 
-    least = placed(SLOWEST)
-    if least is None:
+    lowest = placed(SLOWEST)
+    if lowest is None:
         return None
-    rates, found = bisect(placed, 0.0, 1.0, least, RATE_STEPS)[1]
+    rates, found = bisect(placed, 0.0, 1.0, lowest, RATE_STEPS)[1]
     schedule = replace(on_gpus(catalog, problem, found, rates), options=options.changes())
     return with_standby(schedule, problem, library, options.standby)
 
@@ -129,7 +129,7 @@ def _servers(catalog: Catalog, problem: Problem, rates_hz: Mapping[str, float]) 
     found: list[PlacedServer] = []
     for kind in kinds_of(problem, share_components=False):
         packer = Packer(catalog, kind, demands_of(problem, kind, rates_hz))
-        if packer.least() == inf:
+        if packer.min_servers() == inf:
             return None
         placed = placed_servers(catalog, kind, packer.compacted())
         if placed is None:

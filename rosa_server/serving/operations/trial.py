@@ -30,8 +30,8 @@ def terms_of(order: Order) -> Terms:
         word, _, rest = rest.partition(" ")
         name, _, text = word.partition("=")
         value = _number(text)
-        most = 1.0 if name == "share" else MAX_LIMIT
-        if name not in OPTIONS or not 0 < value <= most:
+        limit = 1.0 if name == "share" else MAX_LIMIT
+        if name not in OPTIONS or not 0 < value <= limit:
             words = f"expected {', '.join(OPTIONS)} above 0, and a share of at most 1, got {word!r}"
             raise OperationError("bad_value", words)
         told[name] = value

@@ -82,13 +82,13 @@ class Batches:
     def ready(self) -> m.WorkerReady:
         """What the model takes, and how much at once."""
         needs = self._needs
-        most = min(self._backend.max_batch, self._spec.max_batch or self._backend.max_batch)
+        limit = min(self._backend.max_batch, self._spec.max_batch or self._backend.max_batch)
         images = {camera: (size[0], size[1]) for camera, size in needs.images.items()}
         names = (self._spec.worker_id, self._spec.model)
         unused = None if needs.unused is None else sorted(needs.unused)
         return m.WorkerReady(
             *names,
-            most,
+            limit,
             images,
             dict(needs.state),
             self.at_once,

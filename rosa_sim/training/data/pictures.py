@@ -23,11 +23,11 @@ def through_jpeg(picture: Images, quality: int) -> Images:
     return np.ascontiguousarray(seen[:, :, ::-1])
 
 
-def shifted(images: Images, rng: np.random.Generator, most: int) -> tuple[Images, NDArray[np.int64]]:
-    """`(n, h, w, 3)`, each moved by up to `most` pixels, its edge repeated; and how far, x and y `(n, 2)`."""
+def shifted(images: Images, rng: np.random.Generator, limit: int) -> tuple[Images, NDArray[np.int64]]:
+    """`(n, h, w, 3)`, each moved by up to `limit` pixels, its edge repeated; and how far, x and y `(n, 2)`."""
     n, height, width, _ = images.shape
-    around = np.pad(images, ((0, 0), (most, most), (most, most), (0, 0)), mode="edge")
-    moved, by = np.empty_like(images), rng.integers(-most, most + 1, (n, 2))
+    around = np.pad(images, ((0, 0), (limit, limit), (limit, limit), (0, 0)), mode="edge")
+    moved, by = np.empty_like(images), rng.integers(-limit, limit + 1, (n, 2))
     for i, (dx, dy) in enumerate(by):
-        moved[i] = around[i, most - dy : most - dy + height, most - dx : most - dx + width]
+        moved[i] = around[i, limit - dy : limit - dy + height, limit - dx : limit - dx + width]
     return moved, by

@@ -111,11 +111,11 @@ def success_rows(trials: Sequence[Trial], blanked: Sequence[Trial]) -> list[dict
     ]
 
 
-def success_aims(trials: Sequence[Trial], blanked: Sequence[Trial], least: float) -> list[dict[str, Any]]:
-    """At least `least` of the unseen seeds succeed, and next to none without pictures."""
+def success_aims(trials: Sequence[Trial], blanked: Sequence[Trial], lowest: float) -> list[dict[str, Any]]:
+    """At least `lowest` of the unseen seeds succeed, and next to none without pictures."""
     success, blank = success_of(trials), success_of(blanked)
     return [
-        aim(f"at least {least:.0%} of unseen seeds succeed".replace("%", " %"), success, success >= least),
+        aim(f"at least {lowest:.0%} of unseen seeds succeed".replace("%", " %"), success, success >= lowest),
         aim("at most 5 % succeed with blank images", blank, blank <= 0.05),
     ]
 

@@ -102,8 +102,9 @@ def test_a_button_on_a_topic_stops_the_arm_and_latches(
     bench.spin(0.5)
     button.publish(Bool(data=True))
     pressed_s = time.monotonic()
-    bench.until(lambda: bench.status.emergency_stop, "the latch")
-    print(f"\n{topic}: latched {1000 * (bench.statuses[-1][0] - pressed_s):.0f} ms after the press")
+    # A status may come between the latch and the control period that obeys it.
+    bench.until(lambda: bench.status.emergency_stop and bench.status.state != ArmStatus.PLAYING, "the latch")
+    print(f"\n{topic}: stopped {1000 * (bench.statuses[-1][0] - pressed_s):.0f} ms after the press")
     assert (bench.status.state, bench.status.cut_short) == (
         ArmStatus.HOLDING,
         "the emergency stop was pressed",

@@ -37,15 +37,15 @@ def test_one_batch_at_a_time_runs_on_the_gpu_and_every_call_is_answered(
     server = LiveServer(serving, tmp_path)
     links: list[GatewayLink] = []
     running: set[int] = set()
-    most = 0
+    limit = 0
     components: list[str] = []
 
     def given(_: float, action: Action) -> None:
-        nonlocal most
+        nonlocal limit
         if isinstance(action, Dispatch):
             running.add(action.batch_id)
             components.append(action.calls[0].component)
-            most = max(most, len(running))
+            limit = max(limit, len(running))
 
     def ended(core: WatchedCore) -> None:
         before = core.on_executed
@@ -93,4 +93,4 @@ def test_one_batch_at_a_time_runs_on_the_gpu_and_every_call_is_answered(
         server.close()
     assert {answer.status for answer in answers} == {"ok"}
     assert set(components) == set(COMPONENTS)
-    assert most == 1
+    assert limit == 1

@@ -37,7 +37,8 @@ def test_the_gittins_index_is_the_least_work_for_each_task_that_it_ends() -> Non
         weights = [random.uniform(0.1, 2.0) for _ in left]
         pairs = list(zip(left, weights, strict=True))
         tried = [
-            sum(w * min(s, most) for s, w in pairs) / sum(w for s, w in pairs if s <= most) for most in left
+            sum(w * min(s, limit) for s, w in pairs) / sum(w for s, w in pairs if s <= limit)
+            for limit in left
         ]
         assert index_of(np.array(left), np.array(weights)) == pytest.approx(min(tried))
 
@@ -114,8 +115,8 @@ def test_every_trial_ends_every_task(name: str) -> None:
 
 def test_an_aim_says_what_no_schedule_exceeds() -> None:
     aims = Aims()
-    aims.within("less by", [37.9], 51.9, 67.9, most=[49.1])
-    aims.within("less by", [35.1, 36.0], 41.0, 42.8, most=[50.4, 50.5])
+    aims.within("less by", [37.9], 51.9, 67.9, limit=[49.1])
+    aims.within("less by", [35.1, 36.0], 41.0, 42.8, limit=[50.4, 50.5])
     unreachable, missed = aims.found
     assert (unreachable["holds"], unreachable["reachable"]) == (False, False)
     assert unreachable["value"] == "37.9 %, below the range; no schedule: more than 49.1 %"

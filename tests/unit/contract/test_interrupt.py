@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rosa_contract.interrupt import interruptible, signals_wait
+from rosa_contract.interrupt import interruptible
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60.0
@@ -64,23 +63,3 @@ def test_a_program_that_minds_the_signal_itself_keeps_its_handler() -> None:
     finally:
         signal.signal(signal.SIGINT, usual)
     assert seen == [signal.SIGINT]
-
-
-def test_ctrl_c_waits_for_the_end_of_what_must_not_stop_in_the_middle() -> None:
-    went_on: list[bool] = []
-
-    def careful() -> None:
-        with signals_wait():
-            os.kill(os.getpid(), signal.SIGINT)  # wherever the kernel delivers it
-            signal.raise_signal(signal.SIGINT)
-            went_on.append(True)
-
-    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            careful()
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
-    finally:
-        signal.signal(signal.SIGINT, usual)
-    assert went_on

@@ -273,9 +273,9 @@ class Lane:
     def batch_as(self, plan: Replica) -> None:
         """Batch as planned for `plan`: another replica, while this one stands in for it."""
         workers = self._pool.edge(self.name) or self._pool.of(self.name)
-        most = [worker.largest for worker in workers]
+        highest = [worker.largest for worker in workers]
         planned = [plan.batch] if plan.batch is not None else []
-        self._planned_batch = min([*most, *planned]) if most else 1
+        self._planned_batch = min([*highest, *planned]) if highest else 1
         self._plan = plan
         self._fit_batch()
         self.batcher.deadline_aware, self.batcher.waits = plan.deadline_aware, plan.waits

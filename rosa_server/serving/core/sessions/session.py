@@ -291,7 +291,7 @@ def misfit(
         sizes[camera] = got = (entry.get("height"), entry.get("width"))
         if camera in needs.resizes:
             if any(
-                type(side) is not int or not 1 <= side <= most for side, most in zip(got, size, strict=True)
+                type(side) is not int or not 1 <= side <= limit for side, limit in zip(got, size, strict=True)
             ):
                 words = f"camera {camera!r}: expected (height, width) up to {tuple(size)}, got {got!r:.60}"
                 return "wrong_image_shape", words

@@ -274,10 +274,10 @@ class WorkerPool:
 
         Raises `RuntimeError` beyond the worker's credits or for another model's calls.
         """
-        most = worker.largest
-        if len(worker.batches) >= worker.credits or len(calls) > most:
+        limit = worker.largest
+        if len(worker.batches) >= worker.credits or len(calls) > limit:
             raise RuntimeError(
-                f"{worker.worker_id}: {len(calls)} calls beyond its credit of {worker.credits} batches of {most}"
+                f"{worker.worker_id}: {len(calls)} calls beyond its credit of {worker.credits} batches of {limit}"
             )
         together, model, longest_s = worker.one_by_one, worker.model, 0.0
         for call in calls:

@@ -76,10 +76,10 @@ def test_without_a_workspace_only_joints_and_gripper_are_limited() -> None:
 
 
 def test_core_and_arm_refuse_the_same_chunk_with_the_same_tolerance(limits: MotionLimits) -> None:
-    most = SPEC.limits.position_max_rad[5]
+    limit = SPEC.limits.position_max_rad[5]
     for beyond, taken in ((0.9 * JOINT_TOLERANCE_RAD, True), (1.1 * JOINT_TOLERANCE_RAD, False)):
         chunk = np.array([[*HOME, 0.04]])
-        chunk[0, 5] = most + beyond
+        chunk[0, 5] = limit + beyond
         free = MotionLimits.of(replace(SPEC, workspace=None))
         assert (free.refusal(chunk, "chunk") is None) is taken
         if taken:

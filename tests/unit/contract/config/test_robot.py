@@ -212,9 +212,11 @@ def test_the_fr3s_constant_speeds_are_allowed_in_its_whole_range(source: str) ->
     """Franka's allowed speed falls with the square root of the distance to the end of a joint."""
     limits = load_robot(PANDA.with_name("fr3.yaml")).limits
     ours = zip(limits.velocity_rad_s, limits.position_min_rad, limits.position_max_rad, strict=True)
-    for (speed, low, high), (most, offset, twice, least, last) in zip(ours, FR3_SPEEDS[source], strict=True):
-        for left in (low - least, last - high):
-            allowed = min(most, max(0.0, math.sqrt(max(0.0, twice * left)) - offset))
+    for (speed, low, high), (highest, offset, twice, lowest, last) in zip(
+        ours, FR3_SPEEDS[source], strict=True
+    ):
+        for left in (low - lowest, last - high):
+            allowed = min(highest, max(0.0, math.sqrt(max(0.0, twice * left)) - offset))
             assert speed <= allowed + 0.001, "libfranka tolerates a milliradian per second"
     assert set(limits.acceleration_rad_s2) == {10.0}
     assert set(limits.jerk_rad_s3) == {5000.0}

@@ -55,14 +55,14 @@ magnitudes = arrays(
 
 
 @given(magnitudes, st.floats(-0.9, 3), st.integers(1, 25))
-def test_it_is_the_papers_definition(size: np.ndarray, t: float, least: int) -> None:
+def test_it_is_the_papers_definition(size: np.ndarray, t: float, lowest: int) -> None:
     converged = 0
     for action in range(size.shape[1]):  # "walking sequentially from A_1"
         if size[-1, action] > (1 + t) * np.mean(size[:-1, action]) + 1e-12:
             break
         converged += 1
-    chosen = choose(Horizon("threshold", t=t, min=least), output(size.shape[1], size[..., None]))
-    assert chosen.steps == min(max(converged, least), size.shape[1])
+    chosen = choose(Horizon("threshold", t=t, min=lowest), output(size.shape[1], size[..., None]))
+    assert chosen.steps == min(max(converged, lowest), size.shape[1])
 
 
 def test_static_ignores_the_updates_and_needs_none() -> None:

@@ -57,7 +57,7 @@ def test_cut_bytes_are_refused() -> None:
 @pytest.mark.parametrize("chunks", [True, False], ids=["rosa", "any robot"])
 def test_steps_are_what_the_robot_saw_and_did(tmp_path: Path, chunks: bool) -> None:
     write_bag(world(joined=not chunks), tmp_path / "run.mcap", chunks)
-    steps = read_steps(tmp_path / "run.mcap", ["front", "wrist"], most=8)
+    steps = read_steps(tmp_path / "run.mcap", ["front", "wrist"], limit=8)
     assert len(steps) >= 7, "of the first moment there may be no picture yet"
     if chunks:
         assert len(steps) == 8
@@ -76,7 +76,7 @@ def test_a_recording_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) 
     write_bag(world(), tmp_path / "run.mcap")
     whole = (tmp_path / "run.mcap").read_bytes()
     (tmp_path / "cut.mcap").write_bytes(whole[: len(whole) - 200])
-    assert len(read_steps(tmp_path / "cut.mcap", ["front"], most=8)) == 8
+    assert len(read_steps(tmp_path / "cut.mcap", ["front"], limit=8)) == 8
 
 
 def test_what_cannot_be_used_is_refused_by_cause(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_each_gripper_has_a_width(
         chunk = ActionChunk(step_s=0.05, horizon=4, names=columns, data=rows.ravel().tolist())
         bag.add(orders, int(1001e9), serialize_message(ArmCommand(kind=ArmCommand.PLAY, chunk=chunk)))
     bag.close()
-    for step in read_steps(tmp_path / "run.mcap", [], most=4, grippers=grippers):
+    for step in read_steps(tmp_path / "run.mcap", [], limit=4, grippers=grippers):
         assert step.recorded is not None
         assert step.state["gripper_width"] == pytest.approx([0.02, 0.06][:widths])
         assert step.recorded.rows.shape[1] == 2 + widths

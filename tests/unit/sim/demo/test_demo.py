@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -156,16 +157,23 @@ def test_the_list_of_faults_may_be_cut_by_its_reader() -> None:
 
 
 def test_ctrl_c_while_ros_makes_a_message_is_still_ctrl_c() -> None:
-    """It comes out of rclpy's C++ as the cause of another error."""
+    """rclpy's C++ would make another error of it, so it waits for the end of the turn."""
+    turns: list[float] = []
 
-    class Interrupted:
+    class Turning:
         def spin_once(self, timeout_sec: float) -> None:
-            try:
-                raise KeyboardInterrupt
-            except KeyboardInterrupt as cause:
-                raise TypeError("Unable to convert function return value to a Python type!") from cause
+            os.kill(os.getpid(), signal.SIGINT)  # wherever the kernel delivers it
+            signal.raise_signal(signal.SIGINT)
+            turns.append(timeout_sec)
 
     runner = object.__new__(EpisodeRunner)
-    runner._executor = Interrupted()
-    with pytest.raises(KeyboardInterrupt):
-        runner._spin()
+    runner._executor = Turning()
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            runner._spin()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    assert turns

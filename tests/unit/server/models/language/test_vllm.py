@@ -30,7 +30,7 @@ class StandIn:
         self.asked: list[dict[str, Any]] = []
         self.keys: list[str] = []
         self.gate: threading.Event | None = None  # answers wait for it
-        self.inside = self.most = 0
+        self.inside = self.limit = 0
         self.answer: Callable[[dict[str, Any]], tuple[int, Any]] = self._answer
         outer, lock = self, threading.Lock()
 
@@ -48,7 +48,7 @@ class StandIn:
                 outer.asked.append(body)
                 with lock:
                     outer.inside += 1
-                    outer.most = max(outer.most, outer.inside)
+                    outer.limit = max(outer.limit, outer.inside)
                 if outer.gate is not None:
                     outer.gate.wait(30)
                 with lock:
@@ -152,7 +152,7 @@ def test_calls_go_to_the_server_as_they_come(server: StandIn) -> None:
             time.sleep(0.01)
         server.gate.set()
         assert [one.result(30)[0].verdict for one in answers] == ["done"] * 8
-    assert server.most == 8
+    assert server.limit == 8
 
 
 def test_a_call_ends_at_its_deadline_and_when_it_is_cancelled(server: StandIn) -> None:

@@ -30,7 +30,7 @@ class Engine:
         self.arguments = arguments
         self.asked: list[tuple[Any, Any, str]] = []
         self.gate: threading.Event | None = None
-        self.inside = self.most = self.dropped = 0
+        self.inside = self.limit = self.dropped = 0
         self.ended = False
 
     @classmethod
@@ -43,7 +43,7 @@ class Engine:
     async def generate(self, prompt: Any, parameters: Any, number: str) -> AsyncIterator[Any]:
         self.asked.append((prompt, parameters, number))
         self.inside += 1
-        self.most = max(self.most, self.inside)
+        self.limit = max(self.limit, self.inside)
         try:
             while self.gate is not None and not self.gate.is_set():
                 await asyncio.sleep(0.01)
@@ -138,7 +138,7 @@ def test_calls_of_many_threads_run_at_once(modules: list[Engine]) -> None:
         until(lambda: engine.inside == 8)
         engine.gate.set()
         assert [one.result(30)[0].verdict for one in answers] == ["done"] * 8
-    assert engine.most == 8
+    assert engine.limit == 8
     backend.close()
 
 

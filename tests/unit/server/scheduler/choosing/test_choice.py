@@ -160,12 +160,12 @@ def test_what_is_late_when_it_is_played_through_is_refused() -> None:
 def test_a_minimum_rate_counts_in_what_is_played_through() -> None:
     described = tight(70)
     (task,) = described.tasks.values()
-    for least, feasible in ((3.0, True), (3.7, False)):
-        demanding = replace(described, tasks={"assemble_kit": replace(task, min_action_rate_hz=least)})
+    for lowest, feasible in ((3.0, True), (3.7, False)):
+        demanding = replace(described, tasks={"assemble_kit": replace(task, min_action_rate_hz=lowest)})
         choice = choose(problem_from(demanding), LIBRARY, Options(), demanding.policies)
         assert choice.schedule.feasible == feasible
         if feasible:
-            assert choice.schedule.rates_hz["assemble_kit"]["system1"] >= least
+            assert choice.schedule.rates_hz["assemble_kit"]["system1"] >= lowest
 
 
 @pytest.mark.slow

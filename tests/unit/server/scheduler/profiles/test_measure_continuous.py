@@ -30,7 +30,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.now_s, self.running, self.most = 0.0, 0, 0
+        self.now_s, self.running, self.limit = 0.0, 0, 0
         self.sizes = set[int]()
 
     def clock(self) -> float:
@@ -47,7 +47,7 @@ class Counting:
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
         with self.lock:
             self.running += 1
-            self.most = max(self.most, self.running)
+            self.limit = max(self.limit, self.running)
             self.sizes.add(len(batch))
             self.now_s += 0.001
         time.sleep(0.0005)
@@ -73,7 +73,7 @@ def test_it_measures_calls_of_one_request_at_ten_rates_and_several_numbers_of_ca
     assert [one.size for one in configuration.service] == [1, 2, 3]
     # Its calls take 1 ms of the clock each, one after the other: three callers wait for three.
     assert configuration.service[-1].ms == pytest.approx(3.0)
-    assert backend.sizes == {1} and backend.most == 3
+    assert backend.sizes == {1} and backend.limit == 3
 
 
 def test_a_model_that_raises_ends_the_measurement() -> None:

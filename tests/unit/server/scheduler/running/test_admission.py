@@ -133,10 +133,10 @@ def test_unknown_names_are_refused() -> None:
 LITTLE_LESS = 0.95  # a search that raises class by class may end at another point than the plan's
 
 
-def grown(deployment: Deployment, name: str, most: int = 1000) -> tuple[Deployment, list[str]]:
+def grown(deployment: Deployment, name: str, limit: int = 1000) -> tuple[Deployment, list[str]]:
     """Robots of a task admitted one by one until one is refused, and their names."""
     robots: list[str] = []
-    while len(robots) < most and (answer := admit(deployment, name)).admitted:
+    while len(robots) < limit and (answer := admit(deployment, name)).admitted:
         robots.append(answer.slot)
         deployment = answer.deployment
     return deployment, robots
@@ -171,7 +171,7 @@ def test_rates_are_as_planned_again_when_the_last_robot_too_many_has_left(option
     planned = running(factory("paper/mix4", robots=32), options)
     full, robots = planned, []
     for name in [cls.name for cls in planned.problem.classes] * 3:
-        full, more = grown(full, name, most=1)
+        full, more = grown(full, name, limit=1)
         robots += more
     assert any(full.rates_hz[name] < rate_hz for name, rate_hz in planned.rates_hz.items())
     now = full
@@ -195,7 +195,7 @@ def test_a_robot_that_comes_makes_nobody_faster_so_that_its_leaving_makes_nobody
 
 
 def test_a_robot_that_leaves_a_full_factory_makes_the_others_faster() -> None:
-    full, robots = grown(running(factory("paper/p2", robots=64)), "pick_and_place_simple", most=12)
+    full, robots = grown(running(factory("paper/p2", robots=64)), "pick_and_place_simple", limit=12)
     now = full
     for robot in robots[:6]:
         now = remove(now, robot)
@@ -204,7 +204,7 @@ def test_a_robot_that_leaves_a_full_factory_makes_the_others_faster() -> None:
 
 def test_robots_that_come_and_go_for_a_long_time_do_not_wear_the_rates_down() -> None:
     planned = running(pool(8, task("kit", 12, "12sm"), task("slow", 6, "1s", action_s=0.5, slo_ms=500.0)))
-    now, staying = grown(planned, "kit", most=4)
+    now, staying = grown(planned, "kit", limit=4)
     first = now.schedule.objective
     for _ in range(40):  # always four too many, and never the same ones for long
         answer = admit(now, "kit")

@@ -162,26 +162,28 @@ def test_standby_servers_are_counted_apart() -> None:
 def test_what_no_server_cures_says_what_to_change() -> None:
     slo, longer = refused(pool(8, task("kit", 4, "1", slo_ms=60.0)))
     assert (slo.cause, longer.cause) == ("slo_unreachable", "longer_slos_fit")
-    least = re.search(r"allow more than (\d+) ms", slo.reason)
-    assert least, slo
-    assert solve(pool(8, task("kit", 4, "1", slo_ms=float(least[1]) + 1)), LIBRARY).feasible
+    lowest = re.search(r"allow more than (\d+) ms", slo.reason)
+    assert lowest, slo
+    assert solve(pool(8, task("kit", 4, "1", slo_ms=float(lowest[1]) + 1)), LIBRARY).feasible
     assert "rate_unreachable" in causes(pool(8, task("kit", 4, "1", min_rate_hz=4.5)))
     busy = TaskClass("kit", 1, 0.2, (Need("safety", SMALL, 500.0, freq_hz=200.0),))
     assert causes(pool(8, busy)) == ["robot_exceeds_server"]
 
 
 @pytest.mark.parametrize(
-    ("name", "share", "most"),
+    ("name", "share", "highest"),
     [("factory", 0.9, 16), ("factory", 0.95, 29), ("paper/mix4", 0.9, 19), ("paper/mix4", 0.95, 34)],
 )
-def test_as_few_servers_are_enough_as_any_packing_of_ours_finds(name: str, share: float, most: int) -> None:
+def test_as_few_servers_are_enough_as_any_packing_of_ours_finds(
+    name: str, share: float, highest: int
+) -> None:
     problem = factory(name, 64)
     needed = servers_needed(problem, LIBRARY, share_of_fastest=share)
     assert needed is not None
-    assert needed.least <= needed.servers <= most
+    assert needed.lowest <= needed.servers <= highest
     eager = _eager(name, 64, share)
     assert solve(eager.with_servers(needed.servers), LIBRARY).feasible
-    below = upper_bound(eager.with_servers(needed.least - 1), LIBRARY, Options())
+    below = upper_bound(eager.with_servers(needed.lowest - 1), LIBRARY, Options())
     assert below is None, "no schedule of fewer servers exists"
 
 

@@ -139,8 +139,8 @@ def test_obligations_never_get_by_with_fewer_servers_than_the_bound_counts(
     catalog = Catalog(problem, LIBRARY, Options(share_components=shared))
     provided = provision_obligations(catalog, problem)
     assert provided is not None
-    least = sum(min_servers(catalog, problem, kind) for kind in obligation_kinds(catalog, problem))
-    assert least <= len(provided)
+    lowest = sum(min_servers(catalog, problem, kind) for kind in obligation_kinds(catalog, problem))
+    assert lowest <= len(provided)
 
 
 def test_whole_streams_count_where_all_obligations_are_alike() -> None:

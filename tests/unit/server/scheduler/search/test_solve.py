@@ -129,9 +129,9 @@ def test_isolated_packing_in_closed_form_is_the_ilps_optimum(robots: int, rate: 
     catalog = Catalog(problem, LIBRARY, PAPER)
     demand = Load("act", "system1", robots, rate, 200.0)
     packer = Packer(catalog, ServerKind(GR00T, ("system1",)), [demand])
-    most = packer.most(demand)
+    limit = packer.max_streams(demand)
     model = cp_model.CpModel()
-    counts = [model.new_int_var(0, robots, "") for _ in range(most)]
+    counts = [model.new_int_var(0, robots, "") for _ in range(limit)]
     model.add(sum(y * (k + 1) for k, y in enumerate(counts)) == robots)
     model.minimize(sum(counts))
     solver = cp_model.CpSolver()

@@ -1,0 +1,425 @@
+"""What one gateway bears: requests a second in time, and memory, with 64 to 4,096 robots connected over real sockets.
+
+    python -m benchmarks.transport.capacity [--robots 64 256 1024 4096] [--seconds 6]
+
+`rosa serve` with a null model. Each robot has a connection of its own, says each second that it is there, and asks with
+a picture of 60 kB (JPEG) at its own times, whether or not earlier calls of others were answered. The rate of all robots
+together doubles until less than 99 % of the calls are answered within an action's 100 ms; one that cannot begin, as the
+robot's last one is still open, counts as late. Gateway, worker and robots share this machine's cores, so a row says how
+busy each of them was, in cores. A row at 0 calls a second is what robots cost that only wait.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import select
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from heapq import heapify, heapreplace
+from math import ceil, inf, nan
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+import psutil
+import zmq
+
+from benchmarks import RESULTS
+from benchmarks.conclude import print_aims, write
+from benchmarks.transport.gateway_cost import spent_ns
+from benchmarks.transport.path import (
+    BUDGET_MS,
+    PICTURES,
+    START_S,
+    STATE,
+    Row,
+    cpu_s,
+    picture,
+    running,
+    said,
+    server_process,
+)
+from rosa_contract.wire import codec
+from rosa_contract.wire import messages as m
+from rosa_contract.wire.images import EncodedImage
+from rosa_sim.ports import free_port
+
+KILOBYTES = 60
+ROBOTS = (64, 256, 1024, 4096)
+FIRST_HZ = 100.0
+ALIVE_S = 1.0  # a robot that was silent for so long says that it is there
+IN_TIME_S, MIN_IN_TIME = 0.1, 0.99
+AFTER_S = 2.0  # calls that are open at the end of a row have so long
+CROWDS = 2  # processes of robots, each with an address of its own: one address may have 3,072 connections
+BUSY = 0.9  # of a core or of all: nothing more is to be had
+GIGABIT_BYTES = 125e6  # a second
+
+
+class Robot:
+    """One connection: hello, sign of life, one open call."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], ways: str, name: str) -> None:
+        self.socket = context.socket(zmq.DEALER)
+        self.socket.linger = 0
+        self.socket.connect(ways)
+        height, width = PICTURES[KILOBYTES]
+        info = m.CameraInfo(height=height, width=width, encoding="jpeg")
+        self._named = name, f"kb{KILOBYTES}", {"front": info}, {"state": STATE}
+        self._token = b""
+        self._number = 0
+        self.welcome = False
+        self.spoke_s = 0.0
+        self.asked_s = 0.0  # 0: no call is open
+
+    def alive(self, now_s: float) -> None:
+        hello = m.Hello(*self._named, token=self._token) if self._token else m.Hello(*self._named)
+        self.socket.send_multipart(codec.encode(hello))
+        self.spoke_s = now_s
+
+    def ask(self, now_s: float, state: np.ndarray, image: EncodedImage) -> None:
+        self._number += 1
+        request = m.Request(self._number, "system1", BUDGET_MS, "", {"state": state}, {"front": image})
+        self.socket.send_multipart(codec.encode(request))
+        self.spoke_s = self.asked_s = now_s
+
+    def read(self) -> float:
+        """Read what has come. Returns how long a call took that was answered, in s; 0: none was."""
+        took_s = 0.0
+        while self.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+            answer = codec.decode(self.socket.recv_multipart(copy=False))
+            if isinstance(answer, m.Welcome):
+                self._token, self.welcome = answer.token, True
+            elif isinstance(answer, m.Response) and answer.request_id == self._number and self.asked_s:
+                took_s, self.asked_s = time.monotonic() - self.asked_s, 0.0
+                if answer.output is None:
+                    raise RuntimeError(f"expected a result, got {answer}")
+        return took_s
+
+
+@dataclass
+class Seen:
+    """By the robots of one process: how long each call took, in s; how many were begun, and how many were not, as the
+    robot's last one was open; how late this process was, each time, in s."""
+
+    took_s: list[float] = field(default_factory=list)
+    lags_s: list[float] = field(default_factory=list)
+    begun: int = 0
+    skipped: int = 0
+
+    @property
+    def lag_s(self) -> float:
+        """Of 99 % of the times."""
+        return float(np.percentile(self.lags_s, 99)) if self.lags_s else 0.0
+
+
+class Crowd:
+    """Robots of one process. It looks only at sockets to which something has come: it may have thousands."""
+
+    def __init__(self, ways: str, names: Sequence[str]) -> None:
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._context.max_sockets = len(names) + 16
+        self._robots = [Robot(self._context, ways, name) for name in names]
+        self._epoll = select.epoll()
+        self._by_fd = {robot.socket.fd: robot for robot in self._robots}
+        for fd in self._by_fd:
+            self._epoll.register(fd, select.EPOLLIN | select.EPOLLET)
+        self._state = np.linspace(-1, 1, STATE).astype(np.float32)
+        self._image = picture(KILOBYTES)
+
+    def _read(self, wait_s: float) -> list[float]:
+        came = self._epoll.poll(max(0.0, wait_s), 256)
+        return [took_s for fd, _ in came if (took_s := self._by_fd[fd].read())]
+
+    def join(self) -> int:
+        """How many are welcome. They come one after the other, as strangers are few."""
+        end_s = time.monotonic() + START_S
+        for robot in self._robots:
+            while not robot.welcome and time.monotonic() < end_s:
+                if time.monotonic() > robot.spoke_s + ALIVE_S:
+                    robot.alive(time.monotonic())
+                self._read(0.05)
+                robot.read()
+            self._keep_alive(time.monotonic())
+        return sum(robot.welcome for robot in self._robots)
+
+    def _keep_alive(self, now_s: float) -> None:
+        for robot in self._robots:
+            if robot.welcome and now_s > robot.spoke_s + ALIVE_S:
+                robot.alive(now_s)
+                robot.read()
+
+    def run(self, seconds: float, period_s: float, seed: int) -> Seen:
+        """Each robot asks every `period_s`; infinite: they only say that they are there."""
+        seen = Seen()
+        per_call = ceil(period_s / ALIVE_S) if period_s < inf else 0  # turns of a robot for each of its calls
+        turn_s = period_s / per_call if per_call else ALIVE_S
+        start_s = time.monotonic()
+        first_s = np.random.default_rng(seed).uniform(0, turn_s, len(self._robots))
+        turns = [(start_s + float(first), number, number) for number, first in enumerate(first_s)]
+        heapify(turns)
+        while turns[0][0] < start_s + seconds:
+            now_s, (due_s, number, turn) = time.monotonic(), turns[0]
+            if now_s < due_s:
+                seen.took_s += self._read(due_s - now_s)
+                continue
+            seen.lags_s.append(now_s - due_s)
+            robot = self._robots[number]
+            if not per_call or turn % per_call:
+                robot.alive(now_s)
+            elif robot.asked_s:
+                seen.skipped += 1
+            else:
+                seen.begun += 1
+                robot.ask(now_s, self._state, self._image)
+            if took_s := robot.read():  # what came while it was sent makes no edge
+                seen.took_s.append(took_s)
+            heapreplace(turns, (max(due_s + turn_s, now_s), number, turn + 1))
+            if len(seen.lags_s) % 16 == 0:  # however late it is
+                seen.took_s += self._read(0.0)
+        until_s = time.monotonic() + AFTER_S
+        while any(robot.asked_s for robot in self._robots) and time.monotonic() < until_s:
+            seen.took_s += self._read(0.05)
+        for robot in self._robots:
+            robot.asked_s = 0.0
+        return seen
+
+    def close(self) -> None:
+        for robot in self._robots:
+            robot.socket.close()
+        self._context.term()
+
+
+def crowd_process(ways: str, names: Sequence[str], pipe: Connection) -> None:
+    """Say how many robots are welcome, then obey (seconds, period in s, seed) until None; send back what was seen."""
+    crowd = Crowd(ways, names)
+    pipe.send(crowd.join())
+    while True:
+        while not pipe.poll():  # they go on saying that they are there
+            crowd.run(0.2, inf, 0)
+        told = pipe.recv()
+        if told is None:
+            break
+        pipe.send(crowd.run(*told))
+    crowd.close()
+
+
+def measure(robots: int, seconds: float) -> list[Row]:
+    """One row for each rate, the first for robots that only wait."""
+    context = multiprocessing.get_context("spawn")
+    port = free_port()
+    with ExitStack() as stack:
+        server = context.Process(target=server_process, args=(f"tcp://127.0.0.1:{port}", robots, ""))
+        stack.enter_context(running(server))
+        number = server.pid or 0
+        gateway = psutil.Process(number)
+        pipes, crowds = [], []
+        names = [f"robot{index}" for index in range(robots)]
+        alone_mb = _up(port, gateway)
+        for index in range(CROWDS):
+            ours, theirs = context.Pipe()
+            ways = f"tcp://127.0.0.{index + 2}:0;127.0.0.1:{port}"
+            crowd = context.Process(target=crowd_process, args=(ways, names[index::CROWDS], theirs))
+            stack.enter_context(running(crowd))
+            pipes.append(ours)
+            crowds.append(crowd)
+        welcome = sum(said(pipe, 2 * START_S) for pipe in pipes)
+        rows: list[Row] = []
+        hz = 0.0
+        while not rows or rows[-1]["limit"] == "":
+            before, began_s = spent_ns(number), time.monotonic()
+            others_s = [cpu_s(crowd.pid) for crowd in crowds], sum(_workers_s(gateway))
+            for index, pipe in enumerate(pipes):
+                pipe.send((seconds, robots / hz if hz else inf, index))
+            seen = [said(pipe, seconds + AFTER_S + START_S) for pipe in pipes]
+            lasted_s = time.monotonic() - began_s
+            spent = {name: (ns - before[name]) / 1e9 for name, ns in spent_ns(number).items()}
+            busy = {
+                "gateway": sum(spent.values()) / lasted_s,
+                "worker": (sum(_workers_s(gateway)) - others_s[1]) / lasted_s,
+                "robots": (sum(cpu_s(crowd.pid) for crowd in crowds) - sum(others_s[0])) / lasted_s,
+            }
+            thread = max(spent, key=lambda name: spent[name])
+            rows.append(
+                {
+                    "robots": robots,
+                    "welcome": welcome,
+                    "asked_hz": hz,
+                    **row_of(seen, seconds),
+                    "busy_cores": {name: round(value, 3) for name, value in busy.items()},
+                    "busiest_thread": {thread: round(spent[thread] / lasted_s, 3)},
+                    "gateway_mb": round(gateway.memory_info().rss / 1e6, 1),
+                    "gateway_mb_alone": round(alone_mb, 1),
+                }
+            )
+            rows[-1]["limit"] = limit_of(rows[-1], spent[thread] / lasted_s)
+            print(line(rows[-1]), flush=True)
+            hz = 2 * hz or FIRST_HZ
+        for pipe in pipes:
+            pipe.send(None)
+        return rows
+
+
+def _up(port: int, gateway: psutil.Process) -> float:
+    """Wait until the gateway answers. Returns its memory in MB."""
+    until_s = time.monotonic() + START_S
+    with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+        socket.linger = 0
+        socket.connect(f"tcp://127.0.0.1:{port}")
+        while time.monotonic() < until_s:
+            socket.send_multipart(codec.encode(m.HealthQuery()))
+            if socket.poll(1000):
+                report = codec.decode(socket.recv_multipart())
+                if isinstance(report, m.HealthReport) and report.ready:
+                    return float(gateway.memory_info().rss / 1e6)
+    raise TimeoutError(f"the server was not ready within {START_S} s")
+
+
+def _workers_s(gateway: psutil.Process) -> list[float]:
+    """CPU time of the gateway's child processes."""
+    return [cpu_s(child.pid) for child in gateway.children(recursive=True)]
+
+
+def row_of(seen: Sequence[Seen], seconds: float) -> Row:
+    """What robots saw; times in ms."""
+    took_ms = np.array([s * 1000 for one in seen for s in one.took_s])
+    begun, skipped = sum(one.begun for one in seen), sum(one.skipped for one in seen)
+    planned = begun + skipped
+    p50, p99 = np.percentile(took_ms, (50, 99)) if len(took_ms) else (nan, nan)
+    return {
+        "answered_hz": round(len(took_ms) / seconds, 1),
+        "in_time": round(float((took_ms <= IN_TIME_S * 1000).sum()) / planned, 4) if planned else None,
+        "p50_ms": round(float(p50), 2) if len(took_ms) else None,
+        "p99_ms": round(float(p99), 2) if len(took_ms) else None,
+        "robots_late_ms": round(1000 * max(one.lag_s for one in seen), 2),
+    }
+
+
+def limit_of(row: Row, thread: float) -> str:
+    """What ended it; empty where calls are in time."""
+    if row["in_time"] is None or row["in_time"] >= MIN_IN_TIME:
+        return ""
+    busy = row["busy_cores"]
+    if thread >= BUSY:
+        return f"the gateway's thread that is {next(iter(row['busiest_thread']))}"
+    if sum(busy.values()) >= BUSY * len(os.sched_getaffinity(0)):
+        return "all cores of this machine, which robots and worker use, too"
+    return "not the cores"
+
+
+def line(row: Row) -> str:
+    busy = "  ".join(f"{name} {value:.2f}" for name, value in row["busy_cores"].items())
+    times = f"p50 {row['p50_ms']:6.2f}  p99 {row['p99_ms']:7.2f} ms" if row["p50_ms"] is not None else ""
+    share = f"{row['in_time']:7.2%} in time" if row["in_time"] is not None else "they only wait"
+    return (
+        f"{row['robots']:5} robots  {row['asked_hz']:6.0f} calls/s asked {row['answered_hz']:7.1f} answered  {share}  "
+        f"{times}  busy cores: {busy}  {row['gateway_mb']:.0f} MB  {row['limit']}"
+    )
+
+
+def summary(rows: Sequence[Row]) -> list[Row]:
+    """For each number of robots: the highest rate in time, memory, what waiting costs, and the first limit."""
+    found = []
+    for count in dict.fromkeys(row["robots"] for row in rows):
+        mine = [row for row in rows if row["robots"] == count]
+        good = [row for row in mine if row["asked_hz"] and not row["limit"]]
+        best = good[-1] if good else None
+        found.append(
+            {
+                "robots": count,
+                "welcome": mine[0]["welcome"],
+                "in_time_hz": best["answered_hz"] if best else 0.0,
+                "p99_ms": best["p99_ms"] if best else None,
+                "gateway_us": round(1e6 * best["busy_cores"]["gateway"] / best["answered_hz"], 1)
+                if best
+                else None,
+                "waiting_cores": mine[0]["busy_cores"]["gateway"],
+                "kb_per_robot": round(
+                    1000 * (mine[-1]["gateway_mb"] - mine[0]["gateway_mb_alone"]) / count, 1
+                ),
+                "of_a_gigabit": round(best["answered_hz"] * KILOBYTES * 1000 / GIGABIT_BYTES, 3)
+                if best
+                else 0.0,
+                "limit": mine[-1]["limit"],
+            }
+        )
+    return found
+
+
+def judge(found: Sequence[Row]) -> list[Row]:
+    """The aims, and whether they hold."""
+    most = max(found, key=lambda row: row["robots"])
+    carries = most["in_time_hz"] * KILOBYTES * 1000 / GIGABIT_BYTES
+    return [
+        {
+            "aim": "every robot that says hello is welcome",
+            "value": ", ".join(f"{row['welcome']} of {row['robots']}" for row in found),
+            "holds": all(row["welcome"] == row["robots"] for row in found),
+        },
+        {
+            "aim": f"{most['robots']} robots that only wait take at most half a core of the gateway",
+            "value": f"{most['waiting_cores']:.2f} of a core",
+            "holds": most["waiting_cores"] <= 0.5,
+        },
+        {
+            "aim": f"with {most['robots']} robots a gateway fills a network card of 1 Gbit/s",
+            "value": f"{carries:.0%} of it; first limit: {most['limit']}",
+            "holds": carries >= 1.0,
+        },
+    ]
+
+
+def draw(rows: Sequence[Row], path: Path) -> None:
+    """99 % of the calls, over the calls a second, for each number of robots."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
+    for count in dict.fromkeys(row["robots"] for row in rows):
+        mine = [row for row in rows if row["robots"] == count and row["p99_ms"] is not None]
+        axes.plot(
+            [row["asked_hz"] for row in mine], [row["p99_ms"] for row in mine], "o-", label=f"{count} robots"
+        )
+    axes.axhline(IN_TIME_S * 1000, color="0.5", lw=0.8)
+    axes.set(xscale="log", yscale="log", xlabel="calls asked for, 1/s", ylabel="p99, ms")
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--robots", type=int, nargs="+", default=list(ROBOTS))
+    parser.add_argument("--seconds", type=float, default=6.0, help="of each rate")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where capacity.json goes")
+    asked = parser.parse_args(arguments)
+    load = os.getloadavg()[0]
+    rows = [row for count in asked.robots for row in measure(count, asked.seconds)]
+    found = summary(rows)
+    aims = judge(found)
+    print_aims(aims)
+    notes = [
+        f"Load {load:.1f} before the run; {len(os.sched_getaffinity(0))} cores for gateway, worker and robots.",
+        "kb_per_robot: the gateway's memory after the last row, less that before robots came.",
+    ]
+    write(
+        asked.out / "capacity.json",
+        rows,
+        aims,
+        notes,
+        options=f"--seconds {asked.seconds:g}",
+        how="",
+        summary=found,
+    )
+    draw(rows, asked.out / "capacity.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
