@@ -56,6 +56,7 @@ ALIVE_S = 1.0  # a robot that was silent for so long says that it is there
 IN_TIME_S, MIN_IN_TIME = 0.1, 0.99
 AFTER_S = 2.0  # calls that are open at the end of a row have so long
 CROWDS = 2  # processes of robots, each with an address of its own: one address may have 3,072 connections
+ALONE_S = 2.0  # how long the gateway is looked at before robots come
 BUSY = 0.9  # of a core or of all: nothing more is to be had
 GIGABIT_BYTES = 125e6  # a second
 
@@ -127,7 +128,7 @@ class Crowd:
         self._epoll = select.epoll()
         self._by_fd = {robot.socket.fd: robot for robot in self._robots}
         for fd in self._by_fd:
-            self._epoll.register(fd, select.EPOLLIN | select.EPOLLET)
+            self._epoll.register(fd, select.EPOLLIN)
         self._state = np.linspace(-1, 1, STATE).astype(np.float32)
         self._image = picture(KILOBYTES)
 
@@ -220,6 +221,9 @@ def measure(robots: int, seconds: float) -> list[Row]:
         pipes, crowds = [], []
         names = [f"robot{index}" for index in range(robots)]
         alone_mb = _up(port, gateway)
+        alone_s = cpu_s(number)
+        time.sleep(ALONE_S)
+        alone_cores = (cpu_s(number) - alone_s) / ALONE_S
         for index in range(CROWDS):
             ours, theirs = context.Pipe()
             ways = f"tcp://127.0.0.{index + 2}:0;127.0.0.1:{port}"
@@ -231,7 +235,7 @@ def measure(robots: int, seconds: float) -> list[Row]:
         rows: list[Row] = []
         hz = 0.0
         while not rows or rows[-1]["limit"] == "":
-            before, began_s = spent_ns(number), time.monotonic()
+            before, began_s, waited_s = spent_ns(number), time.monotonic(), waited_for_core_s(number)
             others_s = [cpu_s(crowd.pid) for crowd in crowds], sum(_workers_s(gateway))
             for index, pipe in enumerate(pipes):
                 pipe.send((seconds, robots / hz if hz else inf, index))
@@ -252,8 +256,10 @@ def measure(robots: int, seconds: float) -> list[Row]:
                     **row_of(seen, seconds),
                     "busy_cores": {name: round(value, 3) for name, value in busy.items()},
                     "busiest_thread": {thread: round(spent[thread] / lasted_s, 3)},
+                    "waited_for_core": round((waited_for_core_s(number) - waited_s) / lasted_s, 3),
                     "gateway_mb": round(gateway.memory_info().rss / 1e6, 1),
                     "gateway_mb_alone": round(alone_mb, 1),
+                    "gateway_cores_alone": round(alone_cores, 3),
                 }
             )
             rows[-1]["limit"] = limit_of(rows[-1], spent[thread] / lasted_s)
@@ -284,6 +290,11 @@ def _workers_s(gateway: psutil.Process) -> list[float]:
     return [cpu_s(child.pid) for child in gateway.children(recursive=True)]
 
 
+def waited_for_core_s(process: int) -> float:
+    """How long the process's first thread, which decides, could have run and had no core, as the kernel counts it."""
+    return int(Path(f"/proc/{process}/task/{process}/schedstat").read_text().split()[1]) / 1e9
+
+
 def row_of(seen: Sequence[Seen], seconds: float) -> Row:
     """What robots saw; times in ms."""
     took_ms = np.array([s * 1000 for one in seen for s in one.took_s])
@@ -303,11 +314,12 @@ def limit_of(row: Row, thread: float) -> str:
     """What ended it; empty where calls are in time."""
     if row["in_time"] is None or row["in_time"] >= MIN_IN_TIME:
         return ""
-    busy = row["busy_cores"]
     if thread >= BUSY:
-        return f"the gateway's thread that is {next(iter(row['busiest_thread']))}"
-    if sum(busy.values()) >= BUSY * len(os.sched_getaffinity(0)):
-        return "all cores of this machine, which robots and worker use, too"
+        return f"the gateway's thread that {next(iter(row['busiest_thread']))}"
+    if thread + row["waited_for_core"] >= BUSY:
+        return "the cores of this machine, for which the gateway waits: robots and worker use them, too"
+    if row["busy_cores"]["worker"] >= BUSY:
+        return "the worker, which decodes the pictures"
     return "not the cores"
 
 
