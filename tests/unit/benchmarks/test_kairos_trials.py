@@ -115,8 +115,8 @@ def test_every_trial_ends_every_task(name: str) -> None:
 
 def test_an_aim_says_what_no_schedule_exceeds() -> None:
     aims = Aims()
-    aims.within("less by", [37.9], 51.9, 67.9, limit=[49.1])
-    aims.within("less by", [35.1, 36.0], 41.0, 42.8, limit=[50.4, 50.5])
+    aims.within("less by", [37.9], 51.9, 67.9, highest=[49.1])
+    aims.within("less by", [35.1, 36.0], 41.0, 42.8, highest=[50.4, 50.5])
     unreachable, missed = aims.found
     assert (unreachable["holds"], unreachable["reachable"]) == (False, False)
     assert unreachable["value"] == "37.9 %, below the range; no schedule: more than 49.1 %"
