@@ -15,6 +15,7 @@ from rosa_server.dashboard.memory import MAX_BYTES, MIN_ROBOT_BYTES, Memory, rep
 SILENT_AFTER_S = 4.0  # a robot says something every second
 WINDOW_S = 5.0  # over which rates are measured
 ROW_EVERY_S = 0.5
+MAX_ROWS_HZ = 1000.0  # of a whole fleet; what is urgent comes at once
 MAX_ROBOTS = 10_000
 NEWS = ("calls", "decisions", "audits")  # what happened, in a report
 Row = dict[str, Any]
@@ -122,9 +123,10 @@ class Robots:
 
     def refresh(self, now_s: float) -> None:
         """Make the rows anew that are due."""
+        every_s = max(ROW_EVERY_S, len(self) / MAX_ROWS_HZ)
         for one in self:
             if one.changed and now_s >= one.next_row_s:
-                one.changed, one.next_row_s = False, now_s + ROW_EVERY_S
+                one.changed, one.next_row_s = False, now_s + every_s
                 self._update(one, self._row(now_s, one))
             elif one.row and one.row["silent"] != (now_s - one.heard_s > SILENT_AFTER_S):
                 self._update(one, self._row(now_s, one))
