@@ -1,6 +1,6 @@
 """The pictures of the dashboard, of a timeline and of the demo in docs/, from what really runs. Minutes.
 
-    python -m scripts.docs_site.pictures            # all of them; `demo` or `fleet`: these
+    python -m scripts.docs_site.pictures            # all of them; `demo` or `fleet`: one kind
 
 `demo`: `make demo FAULT=server_killed ARGS=--operator` with a person at the page and one at a shell. `fleet`: a server
 with a schedule, and virtual robots. Needs Debian's chromium and chromium-driver.
@@ -295,13 +295,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="*", choices=("fleet", "demo"))
+    parser.add_argument("what", nargs="?", choices=("all", "fleet", "demo"), default="all")
     wanted = parser.parse_args().what
     if not browser_is_here():
         print(MISSING, file=sys.stderr)
         return 1
     for name, picture in (("fleet", picture_fleet), ("demo", picture_demo)):
-        if name in (wanted or ("fleet", "demo")):
+        if wanted in ("all", name):
             with tempfile.TemporaryDirectory(prefix="rosa-") as folder:
                 picture(Path(folder))
     return 0
