@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 
 from rosa_contract.wire import codec
@@ -13,6 +14,7 @@ from rosa_sim.hostile.robots import hello_of
 
 IDLE, HALF_OPEN, HIT_AND_RUN, GREEDY = 3900, 40, 1500, 12
 WATCHED_S = 4.0
+CROWD = itertools.count()  # of greedy robots
 MAX_SHARE = 0.15  # of a core, that idle connections may cost
 HEALTH = message(codec.encode(m.HealthQuery()))
 
@@ -84,12 +86,14 @@ def _hit_and_run(place: Place) -> tuple[str, str]:
 
 def _greedy(place: Place) -> tuple[str, str]:
     """Welcomed robots, each from another address, that say hello as fast as they may and read the answers."""
-    said = [message(codec.encode(hello_of(f"greedy{index}"))) for index in range(GREEDY)]
+    again = next(CROWD)  # an address that was cut off has to wait, and its robot's name is reserved
+    said = [message(codec.encode(hello_of(f"greedy{again}-{index}"))) for index in range(GREEDY)]
     peers: list[RawPeer] = []
     for index, hello in enumerate(said):
-        peers.append(RawPeer(place.endpoint, f"127.0.8.{1 + index}"))
+        peers.append(RawPeer(place.endpoint, f"127.2.{again % 250}.{1 + index}"))
         peers[-1].send(hello)
-        peers[-1].receive()
+        if not isinstance(answer := codec.decode(peers[-1].receive()), m.Welcome):
+            return "a robot was not welcomed", f"{answer}"
     left, made, end_s = dict(enumerate(peers)), 0, time.monotonic() + WATCHED_S
     while left and time.monotonic() < end_s:
         for index in list(left):
