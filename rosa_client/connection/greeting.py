@@ -10,7 +10,7 @@ from math import inf, nextafter
 
 from rosa_contract.errors import CODEC_CAUSES
 from rosa_contract.permits import PACE_HOLDS_S
-from rosa_contract.way import LeastWay
+from rosa_contract.way import ShortestWay
 from rosa_contract.wire.messages import Decide, Hello, Message, Permit, Refused, Request, Response, Welcome
 
 HELLO_EVERY_S = 1.0  # until welcomed; afterwards when nothing was sent that is answered, as a sign of life
@@ -46,7 +46,7 @@ class Greeting:
         self.status_hz = 0.0  # how often it wants to know how the robot is; 0: never
         self.gateways: Sequence[str] = ()  # of its schedule, as it said
         self.asked: deque[Decide] = deque(maxlen=MAX_ASKED)  # what persons decided, not yet judged
-        self._way = LeastWay()
+        self._way = ShortestWay()
         self._planned_hz: dict[str, float] = {}  # what the schedule allows, whatever goes on
         self._pace = 1.0  # factor on the rate that is allowed
         self._pace_until_s = inf  # unless a response says it again

@@ -23,7 +23,7 @@ from rosa_contract.permits import (
     MIN_WAIT_FOR_PERMIT_S,
     PACE_HOLDS_S,
 )
-from rosa_contract.way import LeastWay
+from rosa_contract.way import ShortestWay
 from rosa_contract.wire.codec import request_header
 from rosa_contract.wire.messages import OK, Hello, Permit, Ready, Response, ToRobot, Welcome
 from rosa_server.simulator.fleet import Seat, SimulatedFleet
@@ -113,7 +113,7 @@ class ScriptedRobot(Seat):
         self._acts_until_s = inf
         self._rounds = 0  # since the last plan
         self._request = 0
-        self._way = LeastWay()
+        self._way = ShortestWay()
         self._welcome: Welcome | None = None
         self._pace, self._pace_until_s = 1.0, inf
 

@@ -114,12 +114,12 @@ def judged(seed: int, seconds: float = SECONDS, max_robots: int = 120, max_serve
     }
     runs = {name: _run(scenario, factory, system, name) for name, scenario in scenarios.items()}
     planned = replace(factory, policies=replace(factory.policies, rates=PLANNED))
-    least_hz = (1 - NOISE) * system.schedule.action_throughput_hz
+    min_hz = (1 - NOISE) * system.schedule.action_throughput_hz
     keeping = executable(ROSA, planned, system.schedule, drawn.library, VARIATION)
     at_own_rates = {
         name: _run(scenarios[name], planned, keeping, name).hz
         for name, run in runs.items()
-        if run.hz < least_hz
+        if run.hz < min_hz
     }
     others = _others(drawn, planned, robots, seconds)
     longer = {name: replace(each, seconds=LONGER * seconds) for name, each in scenarios.items()}

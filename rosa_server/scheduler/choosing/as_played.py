@@ -206,9 +206,9 @@ def _on_slower_networks(
 
 def _may_hold(problem: Problem, library: ProfileLibrary, network: Network) -> bool:
     """Whether every call would be in time there if it found an idle server."""
-    most_s = 2 * (network.latency_ms + network.jitter_ms) / 1000
+    max_s = 2 * (network.latency_ms + network.jitter_ms) / 1000
     fastest = ((need, ways(problem, library, need)[:1]) for need in problem.needs.values())
-    return all(wait_s + most_s <= need.slo_ms / 1000 for need, first in fastest for wait_s, _ in first)
+    return all(wait_s + max_s <= need.slo_ms / 1000 for need, first in fastest for wait_s, _ in first)
 
 
 def _acts(problem: Problem, seen: Prediction) -> bool:

@@ -144,8 +144,8 @@ def _rounds(cls: TaskClass, known: dict[str, Ways]) -> Rounds:
     found: Rounds = []
     for (wait_s, busy_s), (plan_s, plan_busy_s) in product(known[SYSTEM1], planning):
         waits_s = wait_s + plan_s
-        least_s = (cls.action_s, waits_s) if cls.asynchronous else (cls.action_s + waits_s,)
-        found.append((least_s, busy_s + plan_busy_s))
+        min_s = (cls.action_s, waits_s) if cls.asynchronous else (cls.action_s + waits_s,)
+        found.append((min_s, busy_s + plan_busy_s))
     return found
 
 
@@ -153,4 +153,4 @@ def _gain(price: float, rounds: Rounds) -> float:
     """Actions per second of one robot, less the price of their server time, at most. Of mixtures of ways it is greatest
     at one of them, for each of the times that a round takes at least."""
     times = range(len(rounds[0][0]))
-    return min(max((1 - price * busy_s) / least_s[time] for least_s, busy_s in rounds) for time in times)
+    return min(max((1 - price * busy_s) / min_s[time] for min_s, busy_s in rounds) for time in times)

@@ -257,8 +257,8 @@ class Lane:
         call.network_s = self.rates.line.network_s(now_s, permit)
         left_out_s = call.slo_s - (call.deadline_s - call.arrived_s)
         if left_out_s > TINY_S:  # its robot knows its way, and has taken it off the budget
-            least_s = MIN_LEAD_S if permit is None else 0.0  # nothing is known of this call's own way
-            call.network_s = max(least_s, call.network_s - left_out_s)
+            min_s = MIN_LEAD_S if permit is None else 0.0  # nothing is known of this call's own way
+            call.network_s = max(min_s, call.network_s - left_out_s)
         if permit is None and paced and call.component in GOAL_COUPLED:
             self._asked(now_s)
         call.rank_s = self.rates.rank_s(call, permit)
