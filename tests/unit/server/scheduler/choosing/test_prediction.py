@@ -117,7 +117,7 @@ def test_what_cannot_be_divided_is_not_played_through(monkeypatch: pytest.Monkey
     monkeypatch.setattr(prediction_module, "LARGER_PARTS", (1,))
     found = prediction(64)
     assert found.throughput_hz == scheduled(64).action_throughput_hz
-    assert not found.meet and "less than one server" in found.missing, "and that is said"
+    assert not found.meet and "under one server" in found.missing, "and that is said"
 
 
 @pytest.mark.slow
