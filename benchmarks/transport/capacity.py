@@ -180,7 +180,7 @@ class Crowd:
             else:
                 seen.begun += 1
                 robot.ask(now_s, self._state, self._image)
-            if took_s := robot.read():  # what came while it was sent makes no edge
+            if took_s := robot.read():  # what came while it was sent wakes no poll
                 seen.took_s.append(took_s)
             heapreplace(turns, (max(due_s + turn_s, now_s), number, turn + 1))
             if len(seen.lags_s) % 16 == 0:  # however late it is
