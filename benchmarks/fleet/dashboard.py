@@ -25,8 +25,8 @@ from benchmarks import RESULTS
 from benchmarks.conclude import print_aims, write
 from rosa_contract.wire import codec
 from rosa_contract.wire.packing import pack
-from rosa_contract.wire.status import ComponentStatus, EndedCall, Status
-from rosa_server.serving.watching.hub import ABOUT, MAX_FRAMES, ROBOTS, SLICE, STATE, STATUS, VERSION
+from rosa_contract.wire.status import HAS_NEWS, ComponentStatus, EndedCall, Status
+from rosa_server.serving.watching.hub import ABOUT, MAX_REPORTS, ROBOTS, SLICE, STATE, STATUS, VERSION
 from tests.system.dashboard.page import MISSING, Browser, browser_is_here, dashboard
 
 MAX_CORE_SHARE, MIN_FPS = 0.20, 30.0
@@ -39,8 +39,8 @@ FRAMES = (
 )
 
 
-def reports(robots: int, hz: float) -> list[list[bytes]]:
-    """What each robot says in turn, over one second: a call has ended in some of them."""
+def reports(robots: int, hz: float) -> list[list[tuple[int, bytes]]]:
+    """What each robot says in turn, over one second, and what it has: a call has ended in some of them."""
     found = []
     for number in range(robots):
         of = []
@@ -54,7 +54,7 @@ def reports(robots: int, hz: float) -> list[list[bytes]]:
             calls = (EndedCall("system1", done, "in_time", 80.0 + turn, 20.0),) if acted else ()
             state = "executing" if (turn + number) % 4 else "inferring"
             [frame] = codec.encode(Status(state, "", True, 1 + turn, 1, False, components, None, calls))
-            of.append(bytes(frame))
+            of.append((HAS_NEWS if calls else 0, bytes(frame)))
         found.append(of)
     return found
 
@@ -121,7 +121,7 @@ def told_of(robots: int, at_s: float, actions: int) -> dict[bytes, list[dict[str
 def gateway(endpoint: str, robots: int, hz: float, stop: Event, sent: Any) -> None:
     """Tells whoever watches, evenly over time. `sent`: how many reports went out, in a shared number."""
     frames = reports(robots, hz)
-    names = [f"robot{number:04}".encode() for number in range(robots)]
+    names = [f"robot{number:04}" for number in range(robots)]
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     socket = context.socket(zmq.ROUTER)
     socket.linger = 0
@@ -145,15 +145,17 @@ def gateway(endpoint: str, robots: int, hz: float, stop: Event, sent: Any) -> No
                     next_s[topic] = now_s + every[topic]
                     for body in told_of(robots, now_s, int((now_s - begin_s) * robots * ACTIONS_HZ))[topic]:
                         socket.send_multipart([watcher, topic, pack(body)])
-            due = min(int((now_s - begin_s) * robots * hz) - done, 4 * MAX_FRAMES)
+            due = min(int((now_s - begin_s) * robots * hz) - done, 4 * MAX_REPORTS)
             while due > 0:
-                parts: list[bytes] = []
-                for _ in range(min(due, MAX_FRAMES)):
-                    parts += [names[turn % robots], frames[turn % robots][turn // robots % len(frames[0])]]
+                some = []
+                for _ in range(min(due, MAX_REPORTS)):
+                    some.append(
+                        (names[turn % robots], *frames[turn % robots][turn // robots % len(frames[0])])
+                    )
                     turn += 1
-                socket.send_multipart([watcher, STATUS, *parts])
-                due -= len(parts) // 2
-                done += len(parts) // 2
+                socket.send_multipart([watcher, STATUS, pack({"v": VERSION, "reports": some})])
+                due -= len(some)
+                done += len(some)
                 sent.value = done
         else:
             begin_s = now_s

@@ -22,6 +22,12 @@ ARM_CHOICES = (EMERGENCY_STOP, RELEASE_EMERGENCY_STOP)  # they answer no alert: 
 IN_TIME, MISSED, CANCELLED = "in_time", "missed", "cancelled"
 ENDINGS = (IN_TIME, MISSED, CANCELLED)  # of a call, as the robot counts its deadline
 
+HAS_NEWS, HAS_ALERT, HAS_AUDITS = (
+    1,
+    2,
+    4,
+)  # of a report: something happened; somebody is asked; persons decided
+
 MAX_STATUS_HZ = 10.0
 MAX_COMPONENTS = 16
 MAX_CHOICES = 8
@@ -155,6 +161,15 @@ def open_alert(header: Mapping[str, Any]) -> OpenAlert | None:
         return None
     alert: OpenAlert = _ALERT(header["alert"])
     return alert
+
+
+def held_in(header: Mapping[str, Any]) -> int:
+    """Which of `HAS_NEWS`, `HAS_ALERT` and `HAS_AUDITS` hold for a report: nobody has to read it again for that."""
+    return (
+        (HAS_NEWS if any(header.get(key) for key in ("calls", "decisions", "audits")) else 0)
+        | (HAS_ALERT if "alert" in header else 0)
+        | (HAS_AUDITS if header.get("audits") else 0)
+    )
 
 
 def reported_audits(header: Mapping[str, Any]) -> Sequence[Audit]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rosa_contract.errors import CodecError
 from rosa_contract.wire.packing import check_sum, unpack
+from rosa_contract.wire.status import HAS_AUDITS
 from rosa_server.dashboard.memory import report_in, timeline
 from rosa_server.dashboard.pictures import Gallery
 from rosa_server.dashboard.robots import WINDOW_S, Robots
@@ -44,10 +45,7 @@ class FleetModel:
         """A message of the gateway; what cannot be read is dropped, and the page says that something is wrong."""
         topic = message[0]
         try:
-            if topic == STATUS:
-                for index in range(1, len(message) - 1, 2):
-                    self._report(now_s, message[index].decode(errors="replace"), message[index + 1])
-            elif topic in (ABOUT, STATE, ROBOTS, EVENTS):
+            if topic in (ABOUT, STATE, ROBOTS, STATUS, EVENTS):
                 self._take(topic, _body(message), now_s)
         except (CodecError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
             self.problem = (
@@ -61,7 +59,10 @@ class FleetModel:
                 f"the gateway tells version {found!r}, this dashboard reads {VERSION}: use one release"
             )
             return
-        if topic == ABOUT:
+        if topic == STATUS:
+            for robot, held, frame in body["reports"]:
+                self._report(now_s, robot, int(held), frame)
+        elif topic == ABOUT:
             self.about, self.robots.tasks = body, body["tasks"]
         elif topic == ROBOTS:
             self.robots.listed(now_s, float(body["at_s"]), body["robots"])
@@ -82,8 +83,9 @@ class FleetModel:
         for one in list(self.robots):
             self.robots.left(one.robot)
 
-    def _report(self, now_s: float, robot: str, frame: bytes) -> None:
-        if not self.robots.reported(now_s, robot, frame):
+    def _report(self, now_s: float, robot: str, held: int, frame: bytes) -> None:
+        self.robots.reported(now_s, robot, held, frame)
+        if not held & HAS_AUDITS:
             return
         report = report_in(frame)
         for audit in report.audits if report is not None else ():

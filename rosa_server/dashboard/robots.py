@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgpack
-
-from rosa_contract.wire.status import Status
+from rosa_contract.wire.status import HAS_ALERT, HAS_AUDITS, HAS_NEWS, Status
 from rosa_server.dashboard.memory import MAX_BYTES, MIN_ROBOT_BYTES, Memory, report_in
 
 SILENT_AFTER_S = 4.0  # a robot says something every second
@@ -17,7 +15,6 @@ WINDOW_S = 5.0  # over which rates are measured
 ROW_EVERY_S = 0.5
 MAX_ROWS_HZ = 1000.0  # of a whole fleet; what is urgent comes at once
 MAX_ROBOTS = 10_000
-NEWS = ("calls", "decisions", "audits")  # what happened, in a report
 Row = dict[str, Any]
 
 
@@ -83,25 +80,20 @@ class Robots:
                     one.acted.append((at_s, int(entry[3])))
             one.changed = True
 
-    def reported(self, now_s: float, robot: str, frame: bytes) -> bool:
-        """A robot's report. True where it is worth a look at once: it calls for a person, or does no more."""
+    def reported(self, now_s: float, robot: str, held: int, frame: bytes) -> None:
+        """A robot's report, and what it has (`held_in`). It is read when a row is made of it, or somebody looks."""
         one = self._one(robot)
         if one is None:
-            return False
-        try:
-            header = msgpack.unpackb(frame, strict_map_key=False)
-            news = [key for key in NEWS if header.get(key)]
-            waits = "alert" in header
-        except Exception:  # whatever a robot sends that its gateway lets pass
-            return False
+            return
         one.here, one.reports, one.heard_s, one.frame, one.changed = True, True, now_s, frame, True
-        if one.memory.hear(now_s) or news:
+        if one.memory.hear(now_s) or held & HAS_NEWS:
             one.memory.keep(now_s, frame, max(MIN_ROBOT_BYTES, MAX_BYTES // max(1, len(self._by_name))))
-        urgent = waits != (one.alert_since_s is not None) or "audits" in news
-        if urgent:
+        waits = bool(held & HAS_ALERT)
+        turned = waits != (one.alert_since_s is not None)
+        if turned:
             one.alert_since_s = now_s if waits else None
-            one.next_row_s = now_s
-        return urgent
+        if turned or held & HAS_AUDITS:
+            one.next_row_s = now_s  # whoever waits for a person is shown at once
 
     def left(self, robot: str) -> None:
         if self._by_name.pop(robot, None) is not None:

@@ -13,7 +13,7 @@ from rosa_contract.clock import Clock
 from rosa_contract.errors import CodecError
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
-from rosa_contract.wire.status import open_alert, reported_audits
+from rosa_contract.wire.status import held_in, open_alert, reported_audits
 from rosa_server.serving.base import log
 from rosa_server.serving.base.malloc import Peaks
 from rosa_server.serving.base.readiness import EVENTS, POLLIN, Readiness
@@ -365,7 +365,7 @@ class Gateway:
         alert, audits = open_alert(header), reported_audits(header)
         session = self._core.on_report(now_s, connection)
         if session is not None and self._post is not None:
-            self._post.hub.reported(session.robot_id, frames[0].bytes, alert)
+            self._post.hub.reported(session.robot_id, frames[0].bytes, alert, held_in(header))
             if audits:
                 self._post.audited(now_s, session.robot_id, audits)
 

@@ -41,7 +41,7 @@ ABOUT_EVERY_S = 5.0
 ROUND_EVERY_S = 1.0  # in which every robot is told of once
 SLICE = 64  # robots in one message
 FLUSH_EVERY_S = 0.05
-MAX_FRAMES = 512  # reports in one message
+MAX_REPORTS = 512  # and events, in one message
 MAX_PENDING = 4096  # reports and events that wait; beyond it the earliest are dropped, and counted
 
 Message = list[bytes]  # topic, payloads
@@ -88,7 +88,7 @@ class Hub:
     alerts: dict[str, OpenAlert] = field(default_factory=dict)  # robot -> what it waits for a person with
     _of: dict[str, dict[str, Answers]] = field(default_factory=dict)  # robot -> component
     _work: dict[str, Work] = field(default_factory=dict)  # replica
-    _reports: deque[tuple[str, bytes]] = field(default_factory=deque)
+    _reports: deque[tuple[str, int, bytes]] = field(default_factory=deque)
     _events: deque[dict[str, Any]] = field(default_factory=deque)
     _round: Iterator[Any] | None = None
     _state_s: float = -inf
@@ -138,15 +138,15 @@ class Hub:
             work.filled += calls
             work.room += worker.max_batch
 
-    def reported(self, robot: str, frame: bytes, alert: OpenAlert | None) -> None:
-        """A robot has said how it is."""
+    def reported(self, robot: str, frame: bytes, alert: OpenAlert | None, held: int) -> None:
+        """A robot has said how it is. `held`: what the report has, as `held_in` says."""
         if alert is None:
             self.alerts.pop(robot, None)
         else:
             self.alerts[robot] = alert
         if self.watched:
             self._bounded(self._reports)
-            self._reports.append((robot, frame))
+            self._reports.append((robot, held, frame))
 
     def happened(self, now_s: float, event: str, **fields: Any) -> None:
         """Something of which those who watch are told as a line."""
@@ -220,10 +220,10 @@ class Hub:
     def _pending(self, now_s: float) -> list[Message]:
         out: list[Message] = []
         while self._reports and len(out) < 4:
-            some = [self._reports.popleft() for _ in range(min(MAX_FRAMES, len(self._reports)))]
-            out.append([STATUS, *(part for robot, frame in some for part in (robot.encode(), frame))])
+            some = [self._reports.popleft() for _ in range(min(MAX_REPORTS, len(self._reports)))]
+            out.append([STATUS, pack({"v": VERSION, "reports": some})])
         if self._events:
-            some_events = [self._events.popleft() for _ in range(min(MAX_FRAMES, len(self._events)))]
+            some_events = [self._events.popleft() for _ in range(min(MAX_REPORTS, len(self._events)))]
             out.append([EVENTS, pack({"v": VERSION, "at_s": now_s, "events": some_events})])
         return out
 

@@ -14,7 +14,7 @@ import zmq
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.packing import unpack
-from rosa_contract.wire.status import ComponentStatus, OpenAlert
+from rosa_contract.wire.status import HAS_ALERT, ComponentStatus, OpenAlert
 from rosa_contract.wire.watching import Asked, Watch, decode_answer, encode_ask
 from rosa_server.serving.watching.hub import DECIDED, EVENTS, STATUS
 from tests.system.server_harness import PATIENCE_S, Robot, Server, robot, serving
@@ -85,8 +85,9 @@ def test_an_alert_comes_out_of_the_gateway_and_a_decision_goes_in(tmp_path: Path
             heard(lambda message: message[0] == b"robots" and b"panda0" in message[1])
             panda.send(WAITS)
             news = heard(lambda message: message[0] == STATUS)
-            assert news[1] == b"panda0"
-            assert codec.decode([news[2]]) == WAITS, "as the robot has said it"
+            [[name, held, frame]] = unpack(news[1], "reports", 1 << 20, 999)["reports"]
+            assert (name, held) == ("panda0", HAS_ALERT)
+            assert codec.decode([frame]) == WAITS, "as the robot has said it"
             until(lambda: 'rosa_robot_waits_for_person{robot="panda0"} 1.0' in metrics(server), "the metric")
             heard(
                 lambda m: m[0] == b"state",

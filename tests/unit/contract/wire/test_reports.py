@@ -10,12 +10,16 @@ from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.packing import pack
 from rosa_contract.wire.status import (
+    HAS_ALERT,
+    HAS_AUDITS,
+    HAS_NEWS,
     MAX_AUDITS,
     MAX_CALLS,
     MAX_CHOICES,
     MAX_COMPONENTS,
     MAX_DECISIONS,
     MAX_WORDS,
+    held_in,
     open_alert,
 )
 from tests.unit.contract.wire.samples import STATUS, refused
@@ -46,6 +50,18 @@ def test_a_report_is_read_by_a_gateway_with_every_key_of_it() -> None:
     for message in (STATUS, m.Decided(2, False, "alert_settled", "anna was first")):
         frames = codec.encode(message)
         assert codec.decode_robot(codec.read_robot_header(frames), frames) == message
+
+
+def test_what_a_report_has_is_known_without_reading_it() -> None:
+    assert held_in(codec.read_robot_header(codec.encode(STATUS))) == HAS_NEWS | HAS_ALERT | HAS_AUDITS
+    for told, held in (
+        ({}, 0),
+        ({"calls": STATUS.calls}, HAS_NEWS),
+        ({"decisions": STATUS.decisions}, HAS_NEWS),
+        ({"audits": STATUS.audits}, HAS_NEWS | HAS_AUDITS),
+        ({"alert": STATUS.alert}, HAS_ALERT),
+    ):
+        assert held_in(codec.read_robot_header(codec.encode(m.Status("idle", **told)))) == held
 
 
 def test_the_alert_of_a_report_is_read_alone() -> None:

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from rosa_contract.wire import codec
-from rosa_contract.wire.status import ComponentStatus, EndedCall, OpenAlert, Status
+from rosa_contract.wire.status import (
+    HAS_ALERT,
+    HAS_AUDITS,
+    HAS_NEWS,
+    Audit,
+    ComponentStatus,
+    EndedCall,
+    OpenAlert,
+    Status,
+)
 from rosa_server.dashboard.memory import timeline
 from rosa_server.dashboard.model import FleetModel
 from rosa_server.dashboard.robots import Robots
@@ -21,7 +30,7 @@ def test_everything_that_a_gateway_tells_can_be_read() -> None:
     told.run_batch()
     components = (ComponentStatus("system1", 300.0, 80.0, 120.0, 9, 8, 1, 0, 0),)
     [frame] = codec.encode(Status("waiting_for_human", "late", True, 1, 1, False, components, ALERT))
-    told.hub.reported("r1", bytes(frame), ALERT)
+    told.hub.reported("r1", bytes(frame), ALERT, HAS_ALERT)
     told.hub.happened(told.stage.now_s, "robot_joined", robot="r2", task="pick")
     for number, message in enumerate(told.run(3.0)):
         model.hear(message, number / 100)
@@ -68,7 +77,7 @@ def test_a_state_of_which_nothing_was_heard_is_not_drawn_as_if_it_had_lasted() -
     def say(now_s: float, state: str) -> None:
         components = (ComponentStatus("system1", 300.0, 80.0, 120.0, 9, 8, 1, 0, 0),)
         [frame] = codec.encode(Status(state, "", True, 1, 1, False, components, calls=CALLS))
-        robots.reported(now_s, "r1", bytes(frame))
+        robots.reported(now_s, "r1", HAS_NEWS, bytes(frame))
 
     for now_s in (10.0, 11.0, 12.0):
         say(now_s, "executing")
@@ -83,3 +92,14 @@ def test_a_state_of_which_nothing_was_heard_is_not_drawn_as_if_it_had_lasted() -
     heard = [(10.0, "executing"), (12.0, "silent"), (40.0, "waiting_for_human")]
     assert states(41.0) == heard
     assert states(50.0) == [*heard, (40.0, "silent")], "and nothing is heard now"
+
+
+def test_how_long_a_robot_has_waited_goes_on_when_a_decision_is_refused() -> None:
+    robots = Robots()
+    audits = (Audit(17, "abort", "ben", "", False, "anna was first"),)
+    for now_s, held in ((10.0, HAS_ALERT), (14.0, HAS_ALERT | HAS_NEWS | HAS_AUDITS)):
+        told = Status("waiting_for_human", alert=ALERT, audits=audits if held & HAS_AUDITS else ())
+        robots.reported(now_s, "r1", held, bytes(codec.encode(told)[0]))
+        robots.refresh(now_s)
+    one = robots.get("r1")
+    assert one is not None and one.row["alert"]["since_s"] == 10.0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rosa_contract.wire import codec
-from rosa_contract.wire.status import Audit, ComponentStatus, Status
+from rosa_contract.wire.status import HAS_AUDITS, HAS_NEWS, Audit, ComponentStatus, Status
 from rosa_server.dashboard.model import FleetModel
 from rosa_server.viewing.live import DECISIONS, EVENTS, FLEET, News, schema_of, status_topic
 from tests.unit.server.serving.watching.test_hub import Watched
@@ -22,7 +22,7 @@ def running() -> tuple[Watched, FleetModel]:
     told.stage.open("r1", "r2")
     audits = (Audit(3, "resume", "anna", "it is clear", True, ""),)
     [frame] = codec.encode(Status("executing", "", True, 1, 1, False, COMPONENTS, None, audits=audits))
-    told.hub.reported("r1", bytes(frame), None)
+    told.hub.reported("r1", bytes(frame), None, HAS_NEWS | HAS_AUDITS)
     told.hub.happened(told.stage.now_s, "robot_joined", robot="r2", task="pick")
     for number, message in enumerate(told.run(3.0)):
         model.hear(message, number / 100)

@@ -10,7 +10,7 @@ import pytest
 
 from rosa_contract.config.factory import parse_factory
 from rosa_contract.wire.packing import unpack
-from rosa_contract.wire.status import OpenAlert
+from rosa_contract.wire.status import HAS_ALERT, OpenAlert
 from rosa_server.plan.admission import NoAdmission
 from rosa_server.serving.watching.hub import (
     ABOUT,
@@ -74,7 +74,7 @@ def test_nobody_who_watches_costs_nothing_and_keeps_nothing() -> None:
     watched = Watched(watched=False)
     watched.stage.open("r1")
     for number in range(MAX_PENDING * 2):
-        watched.hub.reported("r1", b"frame", None)
+        watched.hub.reported("r1", b"frame", None, 0)
         watched.hub.happened(1.0, "robot_joined", robot=f"r{number}")
     assert watched.run(3.0) == []
     watched.hub.watch(True)
@@ -170,7 +170,7 @@ def test_a_late_answer_is_no_qualified_action() -> None:
 @pytest.mark.parametrize(
     ("say", "topic"),
     [
-        (lambda hub, n: hub.reported("r1", b"%d" % n, None), STATUS),
+        (lambda hub, n: hub.reported("r1", b"%d" % n, None, 0), STATUS),
         (lambda hub, n: hub.happened(1.0, "robot_joined", number=n), EVENTS),
     ],
 )
@@ -183,16 +183,16 @@ def test_a_flood_is_bounded_and_what_is_lost_is_counted(
     assert watched.hub.dropped == 100
     told = 0
     for message in of(watched.run(1.0), topic):
-        told += (len(message) - 1) // 2 if topic == STATUS else len(body(message)["events"])
+        told += len(body(message)["reports" if topic == STATUS else "events"])
     assert told == MAX_PENDING
     assert watched.last(STATE)["dropped"] == 100
 
 
 def test_who_waits_for_a_person_is_known_until_it_is_settled_or_the_robot_has_left() -> None:
     hub = Watched(watched=False).hub
-    hub.reported("r1", b"", ALERT)
-    hub.reported("r2", b"", ALERT)
-    hub.reported("r1", b"", None)
+    hub.reported("r1", b"", ALERT, HAS_ALERT)
+    hub.reported("r2", b"", ALERT, HAS_ALERT)
+    hub.reported("r1", b"", None, 0)
     assert hub.alerts == {"r2": ALERT}
     hub.left("r2")
     assert hub.alerts == {}
