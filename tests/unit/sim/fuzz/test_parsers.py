@@ -176,3 +176,19 @@ def test_what_was_only_slow_by_the_clock_is_no_finding(tmp_path: Path) -> None:
     path.write_bytes(parsers.corpus("output")[0])
     assert coverage.in_time("output", path)
     assert not coverage.in_time("output", tmp_path / "missing")
+
+
+def test_an_input_that_takes_too_long_is_noticed_by_the_processor_time_it_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(coverage, "MAX_SECONDS", 0.05)
+
+    def computing(content: bytes) -> None:
+        end_s = time.process_time() + 0.1 * len(content)
+        while time.process_time() < end_s:
+            pass
+
+    coverage.in_bounded_time(computing)(b"")
+    coverage.in_bounded_time(lambda content: time.sleep(0.1))(b"a")  # it waits for others, and computes nothing
+    with pytest.raises(AssertionError, match="an input of 1 bytes took 0.1 s of processor time"):
+        coverage.in_bounded_time(computing)(b"a")
