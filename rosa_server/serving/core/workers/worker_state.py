@@ -124,9 +124,10 @@ class WorkerState:
         return max(now_s, expected_s - self.lead_s)
 
 
-@dataclass(slots=True)
 class ContinuousState(WorkerState):
     """A worker whose model batches continuously: it runs `at_once` calls at a time, and answers each by itself."""
+
+    __slots__ = ()  # no field of its own; mypyc cannot compile a dataclass that only extends one
 
     def answers_one_by_one(self) -> bool:
         return True
