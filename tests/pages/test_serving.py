@@ -91,6 +91,7 @@ def test_what_a_mistake_looks_like(reader: Reader) -> None:
 def test_the_file_of_a_franka(reader: Reader) -> None:
     printed = reader.do("franka")
     assert "my_panda.yaml: a valid robot file" in printed and "speed scale 0.1" in printed
+    assert "Print it at 100 %" in printed and (reader.folder / "board.pdf").stat().st_size > 0
 
 
 def test_completion(reader: Reader) -> None:
