@@ -39,7 +39,7 @@ SECONDS ?= 30
 # Two processes more than there are cores (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
-.PHONY: help setup setup-demo demo test test-unit check gpu test-franka test-judges test-view test-lerobot test-env test-jax test-vllm test-compiled test-pythons test-ray cluster prove format train train-act evaluate bench results faults fuzz hostile chaos soak colcon docs site wheels compiled sbom clean clean-all
+.PHONY: help setup setup-demo demo test test-unit check gpu test-franka test-judges test-view test-pages test-lerobot test-env test-jax test-vllm test-compiled test-pythons test-ray cluster prove format train train-act evaluate bench results faults fuzz hostile chaos soak colcon docs site wheels compiled sbom clean clean-all
 
 help:  ## this text
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -88,6 +88,9 @@ test-judges: setup  ## vla-eval and inspect-robots drive ROSA with their own cod
 test-view: setup  ## `rosa view` with the libraries of Foxglove and Rerun, in an environment of their own (a minute, installs packages)
 	@"$(PYTHON)" scripts/beside_env.py view --venv $(VIEW_VENV) --beside $(VENV)
 	@export PYTHONPATH=$$(echo $(abspath $(VIEW_VENV))/lib/python3*/site-packages); $(WITH)python -m pytest --confcutdir tests/view -p no:cacheprovider tests/view $(ARGS)
+
+test-pages: setup  ## the commands of README and docs/ as they are printed, page by page, on a machine that is a network namespace of this one (half an hour, of which the demos take the most; needs root)
+	@$(WITH)python -m pytest --confcutdir tests/pages -p no:cacheprovider tests/pages $(ARGS)
 
 test-lerobot: setup  ## LeRobot's policies behind ROSA, and LeRobot's own commands with the policy `rosa`, in an environment of LeRobot's own (minutes, installs 8 GB). LEROBOT=lerobot06 LEROBOT_BASE=python3.12: LeRobot 0.6; LEROBOT_PYTHON=...: an environment that is there
 ifdef LEROBOT_PYTHON

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # of a joint or a camera: also a part of a topic's name
+# Of a command in an environment of wheels alone, or before anything was sourced.
+NEEDS_ROS = "needs ROS 2 and the built rosa_interfaces; source them first, or use a clone with `make setup`"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -27,7 +27,8 @@ collect_ignore = [
     "lerobot",
     "ray",
     "vllm",
-]  # they need environments of their own: `make test-env`, `make test-franka` and so on
+    "pages",
+]  # they need environments of their own, or long: `make test-env`, `make test-franka`, `make test-pages` and so on
 # No example is to be found within a time: how fast the machine is, no test says.
 settings.register_profile("rosa", parent=settings(), deadline=None)
 settings.load_profile("rosa")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rosa_client.calibration.names import BOARD, REPORT
 from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.say import say
+from rosa_contract.wording import NEEDS_ROS
 
 if TYPE_CHECKING:
     from rosa_client.calibration.board import BoardSpec
@@ -253,7 +254,7 @@ def _client(arguments: argparse.Namespace, spec: RobotSpec) -> Iterator[Calibrat
     try:
         from rosa_client.nodes.console.calibration_client import connected
     except ImportError as error:
-        words = f"needs ROS 2 and the built rosa_interfaces; source them first, or give --images ({error})"
+        words = f"{NEEDS_ROS}, or give --images ({error})"
         raise CalibrationError("no_robot", words) from None
     with connected(arguments.name, arguments.camera, spec) as client:
         yield client

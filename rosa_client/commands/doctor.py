@@ -18,6 +18,7 @@ from rosa_client.doctor.judges.pictures import judge_pictures, not_asked
 from rosa_contract.config.factory import load_factory
 from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.say import say
+from rosa_contract.wording import NEEDS_ROS
 
 HARD_REAL_TIME = ("franka",)  # arm drivers whose 1 kHz loop runs on this machine
 
@@ -132,7 +133,7 @@ def _robot(
     try:
         from rosa_client.doctor.probes.topics import listen
     except ImportError as error:
-        why = f"needs ROS 2 and the built rosa_interfaces; source them first ({error})"
+        why = f"{NEEDS_ROS} ({error})"
         yield skipped("arm", "no_ros", why)
         yield from (not_asked(name, why) for name in spec.cameras)
         return

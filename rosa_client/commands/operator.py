@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from rosa_client.operator.choices import DECIDE, RELEASE, STOP, Click, choices, parse_click
 from rosa_client.operator.lights import lights
 from rosa_client.operator.robot_view import AuditView, OperatorError, RobotView, namespace_of
+from rosa_contract.wording import NEEDS_ROS
 
 if TYPE_CHECKING:
     from rosa_client.nodes.console.operator_client import OperatorClient
@@ -270,8 +271,6 @@ def _ros() -> Iterator[OperatorClient]:
     try:
         from rosa_client.nodes.console.operator_client import connected
     except ImportError as error:
-        raise OperatorError(
-            f"needs ROS 2 and the built rosa_interfaces; source them first ({error})"
-        ) from None
+        raise OperatorError(f"{NEEDS_ROS} ({error})") from None
     with connected() as client:
         yield client

@@ -20,6 +20,7 @@ from rosa_client.operator.robot_view import OperatorError
 from rosa_contract.config.prompts import Instruction
 from rosa_contract.interrupt import EXIT_STATUS as CANCELLED
 from rosa_contract.say import say
+from rosa_contract.wording import NEEDS_ROS
 
 if TYPE_CHECKING:
     from rosa_client.nodes.console.operator_client import OperatorClient
@@ -81,9 +82,7 @@ def main(arguments: argparse.Namespace) -> int:
         from rosa_client.nodes.console.operator_client import connected
         from rosa_client.nodes.console.task_client import RejectedError, TaskClient
     except ImportError as error:
-        raise OperatorError(
-            f"needs ROS 2 and the built rosa_interfaces; source them first ({error})"
-        ) from None
+        raise OperatorError(f"{NEEDS_ROS} ({error})") from None
     with _signals() as signals, connected() as client:
         try:
             robot = arguments.robot or _only_robot(client, arguments.wait)

@@ -128,6 +128,11 @@ def main(arguments: argparse.Namespace) -> int:
         _guarded("warm_up", backend.warm_up)
         warm_s = time.perf_counter()
         asker = TrialAsker(backend, component, period_s, OtherSpaces(robot), say=_say)
+        if any(JOINTS in one.state and not one.placed for one in steps):
+            asker.notes.append(
+                "nobody says where the robot is (--robot, or --state joint_position=...): it is given zeros, and how"
+                " far the actions begin from there is not judged"
+            )
         body = replace(_body_of(robot), misfit=_misfit(arguments.model, component, robot, backend))
         trial = _guarded("infer", lambda: try_model(asker, steps, body))
         after_mb, gpu_mb = memory_mb(), gpu_memory_mb()
@@ -255,7 +260,7 @@ def _steps(
     ):  # it sends what it has, to a model that names nothing as well
         lengths = dict(hello_of("robot", "", robot).state) | lengths
     state = {name: given.get(name, _usual(name, length, robot)) for name, length in lengths.items()} | given
-    return [TrialStep(0.0, images, state, prompt)]
+    return [TrialStep(0.0, images, state, prompt, placed=robot is not None or JOINTS in given)]
 
 
 def _units(arguments: argparse.Namespace, robot: RobotSpec | None) -> Units:

@@ -70,6 +70,11 @@ def paths(trial: ModelTrial) -> list[Answered]:
     return [one for one in trial.answered if one.path is not None and one.step.here is not None]
 
 
+def placed(trial: ModelTrial) -> list[Answered]:
+    """Those of them that can be compared with where the robot is."""
+    return [one for one in paths(trial) if one.step.placed]
+
+
 ACTIONS_DEG = "the actions are in degrees and taken as radians"
 ACTIONS_RAD = "the actions are in radians and taken as degrees"
 UNIT_OF_ACTIONS = "correct `unit` of the joints in the adapter's `actions`"
@@ -78,7 +83,7 @@ STEP_OF_ACTIONS = "correct `step_s` in the adapter's `actions`, or in what the m
 
 def _units_alone(trial: ModelTrial) -> Iterator[Suspicion]:
     """Joint positions that begin where the robot is, in the other unit."""
-    found = paths(trial)
+    found = placed(trial)
     if not found:
         return
     far = first_rad(found)

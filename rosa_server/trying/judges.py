@@ -19,6 +19,7 @@ from rosa_server.trying.explaining import (
     explained,
     first_rad,
     paths,
+    placed,
 )
 from rosa_server.trying.gripper_judge import judge_grippers
 from rosa_server.trying.steps import Array, ModelTrial, unlike
@@ -179,7 +180,8 @@ def _places(trial: ModelTrial) -> Iterator[Suspicion]:
                 "compare the order of the joints, their signs and zeros with those that the model was trained on",
             )
             return
-    far, now = first_rad(moving), unlike(trial.answered)
+    from_here = placed(trial)
+    far, now = first_rad(from_here) if from_here else 0.0, unlike(trial.answered)
     if far > FAR_RAD and (now is None or now >= GOOD):  # a single row may be far, and right
         yield Suspicion(
             "far_away",

@@ -45,6 +45,9 @@ class TrialStep:
     state: Mapping[str, Array] = field(default_factory=dict)
     prompt: str = ""
     recorded: Path | None = None
+    placed: bool = (
+        True  # whether the joints are those of a robot; False: nobody said where it is, so they are zeros
+    )
 
     def asked(self, component: str) -> ModelInput:
         """As a worker hands it to a model."""

@@ -81,7 +81,9 @@ class EmergencyStopPort:
         self._press("service")
         problem = self._arm[2](lambda: None)[1] if self._arm is not None else ""
         response.success = not problem
-        response.message = problem or "latched; release it with release_emergency_stop"
+        response.message = (
+            problem or "latched until `rosa operator release`, or the service release_emergency_stop"
+        )
         return response
 
     def _on_release(

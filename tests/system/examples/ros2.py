@@ -2,6 +2,8 @@
 
     python -m tests.system.examples.ros2 launch rosa_client pick_place.launch.py config:=lab.yaml
 
+Other words than `launch` and `run` are for `ros2_tools.py`.
+
 The launch file is the real one, with stand-ins for the classes of launch and launch_ros; what it describes is started
 as processes, with their output here, and its handlers are told what they write and how they end. SIGINT and SIGTERM
 end all of them.
@@ -26,7 +28,8 @@ from typing import Any
 import pytest
 
 from rosa_client.bringup.bringup import node_command
-from rosa_client.bringup.graph import NodeSpec
+from rosa_client.bringup.graph import PACKAGE, NodeSpec
+from rosa_client.executables import module_of, program
 from tests.unit.launch import stand_in
 
 ROOT = Path(__file__).parents[3]
@@ -157,8 +160,17 @@ def description_of(package: str, file: str, prefix: Path) -> list[Any]:
 
 
 def main() -> int:
-    verb, package, file, *words = sys.argv[1:]
-    assert verb == "launch", f"expected launch, got {verb}"
+    if sys.argv[1] == "run":
+        _, package, executable, *words = sys.argv[1:]
+        assert package == PACKAGE, f"expected {PACKAGE}, got {package}"
+        command = program(module_of(executable))
+        os.execv(command[0], [*command, *words])
+    if sys.argv[1] != "launch":
+        from tests.system.examples import ros2_tools
+
+        ros2_tools.run(sys.argv[1:])
+        return 0
+    _, package, file, *words = sys.argv[1:]
     given = dict(word.split(":=", 1) for word in words)
     context = SimpleNamespace(launch_configurations=given, argv=words, is_shutdown=False)
     asked: list[int] = []

@@ -44,7 +44,7 @@ def test_without_ros_it_is_offered_and_says_what_it_needs(tmp_path: Path) -> Non
     assert "    calibrate\n" in rosa_without_ros("--help").stdout
     asked = rosa_without_ros("calibrate", "camera", str(PANDA), "front", "--save", str(tmp_path / "new"))
     assert asked.returncode == 2
-    assert "needs ROS 2" in asked.stderr and "--images" in asked.stderr
+    assert "needs ROS 2" in asked.stderr and "make setup" in asked.stderr and "--images" in asked.stderr
 
 
 @pytest.mark.parametrize("name", ["board.pdf", "board.png"])

@@ -44,7 +44,7 @@ def test_rosa_offers_the_operator_also_where_there_is_no_ros() -> None:
     assert "operator" in rosa_without_ros("--help").stdout
     asked = rosa_without_ros("operator", "list")
     assert asked.returncode == 2
-    assert "needs ROS 2" in asked.stderr
+    assert "needs ROS 2" in asked.stderr and "make setup" in asked.stderr
 
 
 def test_a_decision_needs_a_reason(capsys: pytest.CaptureFixture[str]) -> None:

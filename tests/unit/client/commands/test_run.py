@@ -24,7 +24,7 @@ def test_where_there_is_no_ros_it_is_offered_and_says_what_it_needs() -> None:
     assert " run " in rosa_without_ros("--help").stdout
     asked = rosa_without_ros("run", "pick", "--robot", "panda0")
     assert asked.returncode == 2
-    assert "needs ROS 2" in asked.stderr
+    assert "needs ROS 2" in asked.stderr and "make setup" in asked.stderr
 
 
 def test_a_terminal_has_one_line_that_changes_and_alerts_that_stay() -> None:

@@ -213,6 +213,18 @@ def test_answers_of_another_form_are_named(actions: Any, cause: str) -> None:
     assert [one.cause for one in found] == [cause]
 
 
+@pytest.mark.parametrize(("said", "cause"), [(True, ["degrees_for_radians"]), (False, [])])
+def test_how_far_actions_begin_is_judged_only_where_somebody_said_where_the_robot_is(
+    said: bool, cause: list[str]
+) -> None:
+    still = {"joint_position": np.zeros(2, np.float32), "gripper_width": np.zeros(1, np.float32)}
+    step = replace(world(1)[0], recorded=None, state=still, placed=said)
+    output = ModelOutput({"actions": np.full((16, 3), 1.4)})
+    path = TrialAsker(ToyPolicy(), "system1", PERIOD_S)._path(step, output)
+    found = judge(ModelTrial("system1", [Answered(step, output, 1.0, path)]))
+    assert [one.cause for one in found] == cause
+
+
 # The command.
 
 Write = Callable[..., list[str]]
@@ -322,8 +334,10 @@ def test_one_answer_without_a_recording(
     done = capsys.readouterr()
     assert "takes  camera front: 32x32 px" in done.out
     assert "given  prompt: 'go to blue'" in done.out
-    assert "not compared: no recording" in done.out
+    assert "not compared: no recording" in done.out and "nobody says" not in done.out
     assert "128x128 px resized to 32x32" in done.err
+    assert main([*write(), *pictures]) == 0
+    assert "nobody says where the robot is (--robot, or --state" in capsys.readouterr().out
 
 
 def test_a_picture_that_the_adapter_leaves_out_is_not_shown_to_the_model(
