@@ -116,7 +116,8 @@ def save(rows: Sequence[Row], asked: range, seconds: float) -> None:
         notes.append(
             f"{len(old)} of {len(rows)} are of an older version (`version`: 2 asks no more robots than a batch runs and"
             " plans for calls that come evenly, 3 plays schedules that hold only as robots are let call on slower"
-            " networks, too, with 4 budgets leave out the way, and verdicts that would be late make no others late);"
+            " networks, too, with 4 budgets leave out the way, and verdicts that would be late make no others late,"
+            " with 5 robots that are told to call have the next turn of a GPU of several models);"
             f" --resume --renew does them again: seeds {old}."
         )
     notes += present_alone(rows)

@@ -100,7 +100,13 @@ def seen_from(placement: Placement, nodes: NodePlan) -> Placement:
         away = replace(one, pool=pool, node=node, at_once=AT_ONCE, batch=None, waits=False, reserved=0)
         # What it batches is decided there.
         return replace(
-            away, permits=False, takes_turns=False, blocked_ms=0.0, deadline_aware=False, link_ms=0.0
+            away,
+            permits=False,
+            takes_turns=False,
+            blocked_ms=0.0,
+            always_asks=False,
+            deadline_aware=False,
+            link_ms=0.0,
         )
 
     replicas = {name: seen(one) for name, one in placement.replicas.items()}

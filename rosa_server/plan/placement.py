@@ -44,6 +44,9 @@ class Replica:
     # Its GPU has other models, too: they take turns (turns.py), and a call may first wait for another one's batch.
     takes_turns: bool = False
     blocked_ms: float = 0.0
+    # Or it may not: its robots call with a permit alone, as their GPU's next turn is theirs then. A call that nobody
+    # expects finds another model's batch running, and is late.
+    always_asks: bool = False
     # Times by component, where calls of several components run beside each other.
     mixed_ms: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     # Of one prompt by component, where calls are answered one by one: everything else on the server waits meanwhile.

@@ -27,12 +27,21 @@ def whose_turn(now_s: float, turns: Sequence[Turn]) -> int:
     left = in_time or range(len(turns))
     by_due = sorted(left, key=lambda index: turns[index].due_s)
     for index in sorted(left, key=lambda index: turns[index].since_s):
-        ends_s = now_s + turns[index].runs_s
-        for other in by_due:
-            if other != index:
-                ends_s += turns[other].runs_s
-                if ends_s > turns[other].due_s:
-                    break
-        else:
+        if _in_time(now_s + turns[index].runs_s, [turns[other] for other in by_due if other != index]):
             return index
     return by_due[0]
+
+
+def leaves_in_time(now_s: float, runs_s: float, others: Sequence[Turn]) -> bool:
+    """Whether a batch that runs first, for so long, makes none of the others late that would be in time without it."""
+    in_time = [turn for turn in others if now_s + turn.runs_s <= turn.due_s]
+    return _in_time(now_s + runs_s, sorted(in_time, key=lambda turn: turn.due_s))
+
+
+def _in_time(ends_s: float, turns: Sequence[Turn]) -> bool:
+    """Whether batches that run in this order, from this time on, all end in time."""
+    for turn in turns:
+        ends_s += turn.runs_s
+        if ends_s > turn.due_s:
+            return False
+    return True

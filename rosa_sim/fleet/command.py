@@ -37,6 +37,9 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="instead of a scenario: N factories drawn at random, planned and executed from both starts and under five"
         " disturbances; the worst are printed again at the end",
     )
+    fleet.add_argument(
+        "--labs", action="store_true", help="draw small labs instead, whose models have to share GPUs"
+    )
     fleet.add_argument("--first", type=int, default=0, help="seed of the first of them")
     fleet.add_argument("--robots", help="sizes of the fleet instead of the scenario's, such as 8,64")
     fleet.add_argument("--systems", help=f"of {', '.join(SYSTEMS)}; separated by commas")
@@ -105,7 +108,7 @@ def _random(arguments: argparse.Namespace) -> int:
     found = []
     if not arguments.json:
         print(random_bench.header(), flush=True)
-    for one in random_bench.all_judged(arguments.random, arguments.first, seconds):
+    for one in random_bench.all_judged(arguments.random, arguments.first, seconds, arguments.labs):
         found.append(one)
         print(json.dumps(one.plain()) if arguments.json else random_bench.shown(one), flush=True)
     if not arguments.json:

@@ -6,7 +6,7 @@ it stand the paper's system and the best baseline.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -18,11 +18,11 @@ from rosa_server.scheduler.problem import problem_from
 from rosa_server.simulator.network import Network
 from rosa_sim.fleet.execute import execute
 from rosa_sim.fleet.measure import Outcome
-from rosa_sim.fleet.random_factory import RandomFactory, random_factory
+from rosa_sim.fleet.random_factory import RandomFactory, random_factory, random_lab
 from rosa_sim.fleet.scenario import RANDOM, TOGETHER, Joined, LostServer, Scenario
 from rosa_sim.fleet.systems import READINGS, ROSA, System, executable, system_of, without_limits
 
-VERSION = 4  # of what is planned and executed: rows of an older one are said to be such
+VERSION = 5  # of what is planned and executed: rows of an older one are said to be such
 WARM_UP_S, SECONDS, VARIATION = 10.0, 20.0, 0.03
 NOISE = 0.02  # of actions per second, between two runs
 LONGER = (
@@ -97,9 +97,11 @@ def disturbances(factory: Factory) -> dict[str, dict[str, Any]]:
     }
 
 
-def judged(seed: int, seconds: float = SECONDS, max_robots: int = 120, max_servers: int = 20) -> Judged:
+def judged(
+    seed: int, seconds: float = SECONDS, draw: Callable[[int], RandomFactory] = random_factory
+) -> Judged:
     """Draw, plan and execute one factory."""
-    drawn = random_factory(seed, max_robots, max_servers)
+    drawn = draw(seed)
     factory = without_limits(drawn.factory)
     problem = problem_from(factory)
     robots = sum(entry.num_robots for entry in factory.robot_fleet)
@@ -174,10 +176,10 @@ def _run(scenario: Scenario, factory: Factory, system: System, name: str) -> Exe
     return Executed(outcome.executed_hz, outcome.qualified_hz, outcome.meet[component], component)
 
 
-def all_judged(count: int, first: int = 0, seconds: float = SECONDS) -> Iterator[Judged]:
-    """One factory after the other."""
+def all_judged(count: int, first: int = 0, seconds: float = SECONDS, labs: bool = False) -> Iterator[Judged]:
+    """One factory after the other. `labs`: small ones, whose models share GPUs."""
     for seed in range(first, first + count):
-        yield judged(seed, seconds)
+        yield judged(seed, seconds, random_lab if labs else random_factory)
 
 
 def shown(one: Judged) -> str:

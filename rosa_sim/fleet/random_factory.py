@@ -75,18 +75,62 @@ def random_factory(seed: int, max_robots: int = 120, max_servers: int = 20) -> R
         if rng.random() < 0.3:
             document[task]["value_weight"] = rng.choice([0.5, 2, 3])
     robots = max(len(tasks), round(_log_uniform(rng, 5, max_robots)))
-    cuts = sorted(rng.sample(range(1, robots), len(tasks) - 1))
-    counts = [high - low for low, high in zip([0, *cuts], [*cuts, robots], strict=True)]
+    counts = _counts(rng, robots, tasks)
     models = {part["model"] for task in tasks for part in document[task]["components"].values()}
     lowest = max(3, len(models), robots // 12)
-    document["server_cluster"] = {
-        "num_servers": rng.randint(min(lowest, max_servers), max_servers),
-        "gpu_type": HARDWARE,
-    }
-    fleet = [{"task": task, "num_robots": count} for task, count in zip(tasks, counts, strict=True)]
-    document["robot_fleet"] = fleet
-    library = ProfileLibrary(profiles=[profile for name, profile in profiles.items() if name in models])
-    return RandomFactory(seed, factory_from(document, f"random factory {seed}"), library, document)
+    servers = rng.randint(min(lowest, max_servers), max_servers)
+    return _drawn(f"random factory {seed}", seed, document, counts, servers, profiles)
+
+
+def random_lab(seed: int) -> RandomFactory:
+    """1 to 4 tasks with 1 to 4 components and 1 to 10 robots on 1 to 3 servers, which models mostly have to share.
+
+    Two models may answer System 1, SLOs go from tight to generous, and periods from 30 to 1,500 ms.
+    """
+    rng = Random(f"lab {seed}")
+    acts = [(f"act/A{number}", _log_uniform(rng, 8, 90)) for number in range(rng.randint(1, 2))]
+    profiles = {name: _action_model(rng, seed, ms, name) for name, ms in acts}
+    for name in OTHERS:
+        profiles[f"vlm/{name}"] = _token_model(rng, seed, f"vlm/{name}", plans=name == SYSTEM2)
+    document: dict[str, Any] = {}
+    tasks = [f"task_{number}" for number in range(rng.randint(1, 4))]
+    for task in tasks:
+        others = rng.sample(OTHERS, rng.randint(0, 3))
+        model_of = {SYSTEM1: rng.choice(acts)[0], **{name: f"vlm/{name}" for name in OTHERS}}
+        names = [SYSTEM1, *(name for name in OTHERS if name in others)]
+        document[task] = _task(rng, names, model_of)
+        document[task]["pipeline"]["action_period_ms"] = round(_log_uniform(rng, 30, 1500))
+        for part in document[task]["components"].values():
+            alone_ms = profiles[part["model"]].configurations[0].service[0].ms
+            part["slo_ms"] = round(alone_ms * _log_uniform(rng, 2.5, 20))
+        if SYSTEM2 in others:
+            ratio = rng.choice([0.02, 0.1, 0.5, 1.0])
+            document[task]["pipeline"]["system2_to_system1_call_ratio"] = ratio
+    robots = rng.randint(len(tasks), max(len(tasks), rng.choice([4, 10])))
+    counts = _counts(rng, robots, tasks)
+    return _drawn(f"random lab {seed}", seed, document, counts, rng.randint(1, 3), profiles)
+
+
+def _counts(rng: Random, robots: int, tasks: list[str]) -> dict[str, int]:
+    """The robots of each task, one at least."""
+    cuts = sorted(rng.sample(range(1, robots), len(tasks) - 1))
+    return {task: high - low for task, low, high in zip(tasks, [0, *cuts], [*cuts, robots], strict=True)}
+
+
+def _drawn(
+    name: str,
+    seed: int,
+    document: dict[str, Any],
+    counts: dict[str, int],
+    servers: int,
+    profiles: dict[str, Profile],
+) -> RandomFactory:
+    """With a fleet, servers, and the profiles of the models that are used."""
+    models = {part["model"] for task in counts for part in document[task]["components"].values()}
+    document["server_cluster"] = {"num_servers": servers, "gpu_type": HARDWARE}
+    document["robot_fleet"] = [{"task": task, "num_robots": count} for task, count in counts.items()]
+    library = ProfileLibrary(profiles=[profile for model, profile in profiles.items() if model in models])
+    return RandomFactory(seed, factory_from(document, name), library, document)
 
 
 def _log_uniform(rng: Random, low: float, high: float) -> float:
@@ -106,7 +150,7 @@ def _task(rng: Random, names: list[str], model_of: dict[str, str]) -> dict[str, 
     }
 
 
-def _action_model(rng: Random, seed: int, alone_ms: float) -> Profile:
+def _action_model(rng: Random, seed: int, alone_ms: float, model: str = "act/A0") -> Profile:
     """Batches of fixed sizes. Twice the batch takes between hardly longer and twice as long."""
     times = {1: alone_ms}
     for low, high in pairwise(SIZES):
@@ -128,7 +172,7 @@ def _action_model(rng: Random, seed: int, alone_ms: float) -> Profile:
             configurations.append(
                 Configuration(batching, batch, max_hz, tuple(points), service, components=(SYSTEM1,))
             )
-    return _profile("act/A0", tuple(configurations))
+    return _profile(model, tuple(configurations))
 
 
 def _token_model(rng: Random, seed: int, model: str, plans: bool) -> Profile:

@@ -29,7 +29,7 @@ from rosa_server.timing.batches import (
     together,
 )
 from rosa_server.timing.continuous import Shared
-from rosa_server.timing.turns import Turn, whose_turn
+from rosa_server.timing.turns import Turn, leaves_in_time, whose_turn
 
 SETTLE_S, MEASURED_S = 8.0, 20.0
 QUICK_S = 6.0  # measured of a fleet that is large enough for so short a time to tell two schedules apart
@@ -45,9 +45,6 @@ class _Robot:
     queues: Mapping[str, _Queue]  # by component
     rounds: int = 0  # since the last plan
     sent_s: dict[str, float] = field(default_factory=dict)
-    told: set[str] = field(
-        default_factory=set
-    )  # components that it may call, on a GPU whose models take turns
 
 
 Asked = tuple[_Robot, Need]  # which robot, and what
@@ -286,46 +283,47 @@ class Estimate:
             self._at(ends_s, partial(self._batch_ends, queue, calls))
 
     def _take_turn(self, now_s: float, lane: _Lane) -> None:
-        """A GPU that is free runs the batch whose turn it is. Robots of all its queues have heard by then that it will
-        be free, so their calls count from there on, though only one of them runs."""
+        """A GPU that is free runs the batch whose turn it is. Robots that wait for a permit have it by then where their
+        batch leaves all others in time, and their calls count from there on."""
         if lane.free_s > now_s:
             return
         for queue in lane.queues:
             for robot, need in [
-                one for one in queue.waiting if _due_s(*one) <= now_s and not _waits(queue, *one)
+                one for one in queue.waiting if _due_s(*one) <= now_s and not _told(queue, *one)
             ]:
                 queue.waiting.remove((robot, need))
                 self._given_up(now_s, robot, need)
         if not any(queue.waiting for queue in lane.queues):
             return
-        batches: list[tuple[_Queue, list[Asked]]] = []
-        turns = []
+        batches: list[tuple[_Queue, list[Asked], Turn]] = []
+        told: list[tuple[_Queue, list[Asked], Turn]] = []
         for queue in lane.queues:
             if not queue.waiting:
                 continue
             sizes = [queue.size(need.slo_ms / 1000) for _, need in queue.waiting]
             chosen = together(sizes, queue.profile)
             calls = [queue.waiting[index] for index in chosen[: queue.profile.best_count(len(chosen))]]
-            for asked in calls:
-                if asked[1].component not in asked[0].told:
-                    asked[0].told.add(asked[1].component)
-                    self._permitted(now_s, queue, asked)
-            batches.append((queue, calls))
             since_s = min(robot.sent_s[need.component] for robot, need in calls)
-            due_s = min(_due_s(robot, need) for robot, need in calls) - RETURN_MARGIN_S
-            turns.append(Turn(since_s, due_s, queue.profile.service_s(len(calls))))
-        place = whose_turn(now_s, turns)
-        queue, calls = batches[place]
+            waits = _told(queue, *calls[0])
+            due_s = (
+                now_s - MIN_WAIT_S + min(need.slo_ms for _, need in calls) / 1000
+                if waits
+                else min(_due_s(robot, need) for robot, need in calls)
+            )
+            turn = Turn(since_s, due_s - RETURN_MARGIN_S, queue.profile.service_s(len(calls)))
+            (told if waits else batches).append((queue, calls, turn))
+        others = [turn for _, _, turn in batches]
+        batches += [each for each in told if leaves_in_time(now_s, each[2].runs_s, others)]
+        queue, calls, turn = batches[whose_turn(now_s, [turn for _, _, turn in batches])]
         for asked in calls:
+            self._permitted(now_s, queue, asked)
             queue.waiting.remove(asked)
-            asked[0].told.discard(asked[1].component)
-        lane.free_s = now_s + turns[place].runs_s * self._varied()
+        lane.free_s = now_s + turn.runs_s * self._varied()
         self._at(lane.free_s, partial(self._batch_ends, queue, calls))
 
     def _given_up(self, now_s: float, robot: _Robot, need: Need) -> None:
         """A call has waited until its deadline: its robot makes it again, or when it is due again."""
         robot.sent_s[need.component] = -inf
-        robot.told.discard(need.component)
         if now_s >= SETTLE_S:
             self.calls[need.component] += 1
             self.late[need.component] += 1
@@ -364,6 +362,6 @@ def _due_s(robot: _Robot, need: Need) -> float:
     return robot.sent_s[need.component] + need.slo_ms / 1000
 
 
-def _waits(queue: _Queue, robot: _Robot, need: Need) -> bool:
-    """Whether it has not been sent yet: its robot waits for a permit."""
-    return queue.permits and need.is_goal and need.component not in robot.told
+def _told(queue: _Queue, robot: _Robot, need: Need) -> bool:
+    """Whether it is sent only when its turn has come: its robot waits for a permit."""
+    return queue.permits and need.is_goal

@@ -3,6 +3,10 @@
 A batch cannot be interrupted, so a call may wait for the longest batch of the others. Sizes are chosen so that any two
 batches in a row keep both models' SLOs; what more of them in a row do is found by playing them through, with calls at
 their rates and random gaps, by the rule of the gateway (`timing/turns.py`).
+
+Robots are told when to call for System 1 and 2, and the GPU's next turn is theirs then. So where SLOs need not hold for
+any arrivals, such a call waits for no other model (`Tenant.told`): only verdicts, which come whenever they are due, may
+find a batch of it that runs.
 """
 
 from __future__ import annotations
@@ -12,19 +16,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 
-from rosa_contract.config.tasks import SYSTEM1
+from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1
 from rosa_server.scheduler.placement.packing import ServerKind
 from rosa_server.scheduler.placement.servers import PlacedServer
 from rosa_server.scheduler.profiles.catalog import Assessment, Catalog, Load
 from rosa_server.scheduler.profiles.profile import DYNAMIC, IN_TURN
 from rosa_server.timing.batches import RETURN_MARGIN_S, BatchProfile, in_time
-from rosa_server.timing.turns import Turn, whose_turn
+from rosa_server.timing.turns import Turn, leaves_in_time, whose_turn
 
 VARIATION = 0.03  # of one run: standard deviation, as a share
 MAX_BUSY = 0.95  # of a GPU's time: beyond, calls wait for ever longer
+TOLD_S = 0.02  # that a GPU may wait for calls of robots that were told
 MIN_CALLS, MAX_CALLS = 300, 4000  # that are played through: of the rarest component, and of all
 MAX_LATE = 0.03  # share of a component's calls: with more nothing else is looked at
 WARM_UP = 0.05  # of the time, left out
@@ -38,6 +44,7 @@ class Tenant:
     loads: tuple[Load, ...]
     times: BatchProfile
     batch: int = 1
+    told: bool = False  # its robots are told when to call, and their batch is next then
 
     @property
     def slo_s(self) -> float:
@@ -63,23 +70,29 @@ def tenant_of(catalog: Catalog, server: PlacedServer) -> Tenant | None:
     """A server's streams as those of a tenant; None where it answers several components."""
     if len(server.kind.components) != 1:
         return None
-    return Tenant(server.kind, server.loads, catalog.times(server.kind.model, server.kind.components[0]))
+    (component,) = server.kind.components
+    told = component in GOAL_COUPLED and not catalog.options.any_arrivals
+    return Tenant(server.kind, server.loads, catalog.times(server.kind.model, component), told=told)
 
 
 def with_batches(
     tenants: Sequence[Tenant], network_s: float = 0.0, largest: int | None = None
 ) -> list[Tenant] | None:
-    """The tenants with the largest batches of which any two in a row keep both SLOs; None where not even single calls
-    do. The busiest one grows first, none beyond its streams, and System 1 not beyond `largest`."""
+    """The tenants with the largest batches that keep each SLO after the longest of the others; None where not even
+    single calls do. The busiest one grows first, none beyond its streams, and System 1 not beyond `largest`."""
     found = list(tenants)
 
     def kept(candidate: Sequence[Tenant]) -> bool:
-        slos_s = [tenant.slo_s - network_s for tenant in candidate]
-        return all(
-            in_time(one.runs_s + other.runs_s, RETURN_MARGIN_S, min(slos_s[i], slos_s[j]))
-            for i, one in enumerate(candidate)
-            for j, other in enumerate(candidate[:i])
-        )
+        for index, one in enumerate(candidate):
+            others = [
+                other.runs_s + (TOLD_S if other.told else 0.0)
+                for at, other in enumerate(candidate)
+                if at != index
+            ]
+            before_s = 0.0 if one.told else max(others, default=0.0)
+            if not in_time(before_s + one.runs_s, RETURN_MARGIN_S, one.slo_s - network_s):
+                return False
+        return True
 
     if not kept(found):
         return None
@@ -115,9 +128,11 @@ def on_one_gpu(
     if batched is None or sum(tenant.busy for tenant in batched) > MAX_BUSY:
         return None
     placed = []
-    for tenant, taken_s in zip(batched, latencies_s(batched), strict=True):
-        ms = [1000 * each + options.network_ms for each in taken_s]
-        slo_ms = _statistic(ms, options.slo_statistic)
+    for tenant, taken in zip(batched, latencies_s(batched), strict=True):
+        ms = [1000 * each + options.network_ms for each in taken.robots_s]
+        slo_ms = _statistic(
+            [1000 * each + options.network_ms for each in taken.calls_s], options.slo_statistic
+        )
         if slo_ms > 1000 * tenant.slo_s:
             return None
         (component,) = tenant.kind.components
@@ -142,14 +157,21 @@ def _statistic(ms: Sequence[float], name: str) -> float:
     return float(np.percentile(ms, float(name.removeprefix("p").replace("_", "."))))
 
 
-def latencies_s(tenants: Sequence[Tenant], seed: int = 0) -> list[list[float]]:
+class TakenTimes(NamedTuple):
+    """How long the calls of a tenant took: from when their robots were ready, and from when they were told to call."""
+
+    robots_s: list[float]
+    calls_s: list[float]
+
+
+def latencies_s(tenants: Sequence[Tenant], seed: int = 0) -> list[TakenTimes]:
     """How long the calls of each tenant take; longer than the SLO for those that are given up at their deadline.
 
     Each stream has one call open at most; the next one comes a random time, of its period on average, after the last
     one was sent. Deterministic for its `seed`.
     """
     if min(tenant.rate_hz for tenant in tenants) <= 0:
-        return [[] for _ in tenants]
+        return [TakenTimes([], []) for _ in tenants]
     return _Play(tenants, seed).run()
 
 
@@ -166,47 +188,59 @@ class _Play:
         self._comes: list[tuple[float, int, int, Load]] = []  # (when, number, tenant, its stream)
         # By tenant: (due, number, came, its stream).
         self._waiting: list[list[tuple[float, int, float, Load]]] = [[] for _ in tenants]
-        self._taken_s: list[list[float]] = [[] for _ in tenants]
+        self._taken = [TakenTimes([], []) for _ in tenants]
         for index, tenant in enumerate(tenants):
             for load in tenant.loads:
                 for _ in range(load.streams):
                     self._comes_after(0.0, 0.0, index, load)
 
-    def run(self) -> list[list[float]]:
+    def run(self) -> list[TakenTimes]:
         now_s = 0.0
         while now_s < self._until_s:
             while self._comes and self._comes[0][0] <= now_s:
                 came_s, number, index, load = heapq.heappop(self._comes)
                 heapq.heappush(self._waiting[index], (came_s + load.slo_ms / 1000, number, came_s, load))
             for index, calls in enumerate(self._waiting):
-                while calls and calls[0][0] <= now_s:
-                    self._ends(now_s, index, calls[0][3].slo_ms / 1000)
+                while calls and calls[0][0] <= now_s and not self._tenants[index].told:
+                    self._ends(now_s, index, calls[0][2], calls[0][3].slo_ms / 1000)
                     self._patience[index] -= 1
             if min(self._patience) <= 0:
                 break
-            turns = [self._turn(index) for index, calls in enumerate(self._waiting) if calls]
+            turns = self._turns(now_s)
             if not turns:
                 now_s = self._comes[0][0]
                 continue
             index, count, turn = turns[whose_turn(now_s, [turn for _, _, turn in turns])]
+            begun_s = now_s
             now_s += turn.runs_s * (1 + VARIATION * max(-3.0, min(3.0, self._rng.gauss(0.0, 1.0))))
             for _ in range(count):
-                self._ends(now_s, index, 0.0)
-        return self._taken_s
+                began_s = begun_s if self._tenants[index].told else self._waiting[index][0][2]
+                self._ends(now_s, index, began_s)
+        return self._taken
 
-    def _turn(self, index: int) -> tuple[int, int, Turn]:
+    def _turns(self, now_s: float) -> list[tuple[int, int, Turn]]:
+        """The batches that may run now. Robots are told to call where that leaves all others in time."""
+        waiting = [index for index, calls in enumerate(self._waiting) if calls]
+        found = [self._turn(now_s, index) for index in waiting if not self._tenants[index].told]
+        others = [turn for _, _, turn in found]
+        told = [self._turn(now_s, index) for index in waiting if self._tenants[index].told]
+        return [*found, *(each for each in told if leaves_in_time(now_s, each[2].runs_s, others))]
+
+    def _turn(self, now_s: float, index: int) -> tuple[int, int, Turn]:
         """The batch that a tenant would run, and of how many calls."""
         tenant, calls = self._tenants[index], self._waiting[index]
         count = tenant.times.best_count(min(tenant.batch, len(calls)))
         first = heapq.nsmallest(count, calls)
         came_s = min(came_s for _, _, came_s, _ in first)
-        return index, count, Turn(came_s, first[0][0] - RETURN_MARGIN_S, tenant.times.service_s(count))
+        due_s = now_s + tenant.slo_s if tenant.told else first[0][0]
+        return index, count, Turn(came_s, due_s - RETURN_MARGIN_S, tenant.times.service_s(count))
 
-    def _ends(self, now_s: float, index: int, late_s: float) -> None:
-        """The call that is due first has its answer, or is given up."""
+    def _ends(self, now_s: float, index: int, began_s: float, late_s: float = 0.0) -> None:
+        """The call that is due first has its answer, or is given up; its deadline ran since `began_s`."""
         _, _, came_s, load = heapq.heappop(self._waiting[index])
         if came_s >= WARM_UP * self._until_s:
-            self._taken_s[index].append(now_s - came_s + late_s)
+            self._taken[index].robots_s.append(now_s - came_s + late_s)
+            self._taken[index].calls_s.append(now_s - began_s + late_s)
         self._comes_after(now_s, came_s, index, load)
 
     def _comes_after(self, now_s: float, came_s: float, index: int, load: Load) -> None:

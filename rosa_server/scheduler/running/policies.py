@@ -135,13 +135,16 @@ def _turns(
             permits=asks and any(stream.component in GOAL_COUPLED for stream in server.streams),
         )
     longest_ms = {name: 1000 * one.times.service_s(one.batch or 1) for name, one in found.items()}
-    return {
-        name: replace(
-            one,
-            blocked_ms=max(
-                ms for other, ms in longest_ms.items() if found[other].server == one.server and other != name
-            ),
+
+    def blocked_ms(name: str, one: Replica) -> float:
+        return max(
+            ms for other, ms in longest_ms.items() if found[other].server == one.server and other != name
         )
+
+    return {
+        name: replace(one, always_asks=True)
+        if one.permits and not schedule.holds_for_any_arrivals
+        else replace(one, blocked_ms=blocked_ms(name, one))
         for name, one in found.items()
     }
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from rosa_server.scheduler.bisection import bisect
-from rosa_server.scheduler.placement.packing import Packer, ServerKind
+from rosa_server.scheduler.placement.packing import Packer
 from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.placement.servers import (
     PlacedServer,
@@ -175,13 +175,7 @@ def on_gpus(
 ) -> Schedule:
     """The schedule of these GPUs: `gpu0` with one model, `gpu1-safety` and `gpu1-monitor` on another."""
     flat = [server for gpu in gpus for server in gpu]
-    names = [
-        _Name(f"gpu{number}-{_component(server.kind)}", f"gpu{number}")
-        if len(gpu) > 1
-        else _Name(f"gpu{number}", "")
-        for number, gpu in enumerate(gpus)
-        for server in gpu
-    ]
+    names = [name for number, gpu in enumerate(gpus) for name in _named(number, gpu)]
     plain = build_schedule(catalog, problem, flat, rates_hz, NAME)
     renamed = {server.id: name.server for server, name in zip(plain.servers, names, strict=True)}
     return replace(
@@ -198,5 +192,13 @@ def on_gpus(
     )
 
 
-def _component(kind: ServerKind) -> str:
-    return "-".join(kind.components)
+def _named(number: int, gpu: Gpu) -> list[_Name]:
+    """The servers of one GPU by what they answer; with a number, where several models answer the same."""
+    if len(gpu) == 1:
+        return [_Name(f"gpu{number}", "")]
+    answers = ["-".join(server.kind.components) for server in gpu]
+    names = [
+        f"{name}-{answers[:at].count(name) + 1}" if answers.count(name) > 1 else name
+        for at, name in enumerate(answers)
+    ]
+    return [_Name(f"gpu{number}-{name}", f"gpu{number}") for name in names]

@@ -151,7 +151,10 @@ class Dispatcher:
         """Give waiting calls to free workers. Returns when to do it again, in seconds, if nothing happens before."""
         self._learn()
         for lane in self._agenda.due(now_s):
-            given, permits = lane.step(now_s, self._may_run(now_s, lane))
+            turns = self._turns.get(lane.name)
+            for each in turns.lanes if turns is not None else (lane,):
+                self._expire(now_s, each)
+            given, permits = lane.step(now_s, turns)
             for worker, batch in given:
                 where = (batch.buffer, worker.credits)
                 self._out.append(Dispatch(worker.worker_id, batch.batch_id, *where, batch.calls, batch.size))
@@ -185,13 +188,6 @@ class Dispatcher:
             where = (batch.buffer, worker.credits)
             self._out.append(Dispatch(worker.worker_id, batch.batch_id, *where, batch.calls, batch.size))
         return shadow.due_s
-
-    def _may_run(self, now_s: float, lane: Lane) -> bool:
-        """Whether the workers of a lane may be given something; what has expired ends before."""
-        turns = self._turns.get(lane.name)
-        for each in turns.lanes if turns is not None else (lane,):
-            self._expire(now_s, each)
-        return turns is None or turns.next(now_s) is lane
 
     def gpu_of(self, replica: Replica) -> SharedGpu | None:
         """Of a replica that shares its GPU with other models."""

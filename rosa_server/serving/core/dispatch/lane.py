@@ -9,6 +9,7 @@ import heapq
 import math
 from bisect import bisect_left
 from collections.abc import Collection, Iterator
+from typing import Protocol
 
 from rosa_contract.config.tasks import GOAL_COUPLED
 from rosa_server.plan.placement import Replica
@@ -185,6 +186,16 @@ class RequestQueue:
         return self._next_expiry_s
 
 
+class GpuTurns(Protocol):
+    """The lanes of a GPU that several models share (`shared_gpu.py`)."""
+
+    def next(self, now_s: float) -> tuple[Lane | None, float]:
+        """Whose turn it is; and where it is nobody's yet, when to look again."""
+
+    def may_ask_s(self, now_s: float, lane: Lane) -> float:
+        """From when on a lane may tell robots to call: now, or infinite until a batch has ended."""
+
+
 class Lane:
     """Of one replica, or of all replicas of one pool."""
 
@@ -291,7 +302,10 @@ class Lane:
         limited = self._plan.permits and self._plan.deadline_aware and bool(self._plan.service_ms)
         servers, reserved = len(self._pool.of(self.name)), self._plan.reserved
         blocked_s = self._plan.blocked_ms / 1000
-        self.rates.fit(limited, self._planned_batch, self._planned_hz, servers, reserved, blocked_s)
+        always_ask = self._plan.always_asks
+        self.rates.fit(
+            limited, self._planned_batch, self._planned_hz, servers, reserved, blocked_s, always_ask
+        )
         self.batcher.max_batch = self._planned_batch
 
     # -- what it decides -----------------------------------------------------------------------------------------------
@@ -308,13 +322,34 @@ class Lane:
         due_s = min(call.due_s for call in calls) - RETURN_MARGIN_S
         return Turn(min(call.since_s for call in calls), due_s, runs_s)
 
-    def step(self, now_s: float, may_run: bool) -> tuple[list[Given], list[Key]]:
-        """What workers are given now, and which robots are told to call. `may_run`: not where it is the turn of another
-        model on its GPU: then it is due again when that has run, or a call expires."""
-        given, again_s = self._give(now_s) if may_run else ([], math.inf)
+    def coming(self, now_s: float) -> Turn | None:
+        """The batch of the calls that robots were told to make and that are not here yet."""
+        calls = self.rates.line.on_their_way(now_s)
+        if not calls:
+            return None
+        min_s = min(slo_s for _, slo_s in calls) - self.rates.line.wait_s
+        runs_s = self.batcher.profile.service_s(min(len(calls), self.batcher.max_batch))
+        return Turn(min(since_s for since_s, _ in calls), now_s + min_s - RETURN_MARGIN_S, runs_s)
+
+    @property
+    def asked_runs_s(self) -> float:
+        """How long a batch of those that wait for a permit would run, from when they are told."""
+        line = self.rates.line
+        return line.wait_s + self.batcher.profile.service_s(min(max(1, len(line)), self.batcher.max_batch))
+
+    def step(self, now_s: float, turns: GpuTurns | None = None) -> tuple[list[Given], list[Key]]:
+        """What workers are given now, and which robots are told to call. `turns`: of its GPU, where other models share
+        it. Where it is the turn of another one, the lane is due again when that has run, or a call expires."""
+        whose, again_s = (self, math.inf) if turns is None else turns.next(now_s)
+        given = list[Given]()
+        if whose is self:
+            given, again_s = self._give(now_s)
         due_s = min(again_s, self.queue.next_expiry_s) if self.queue else math.inf
         if not self.rates.line.asked:
             self._look_at(due_s)
+            return given, []
+        if turns is not None and (again_s := turns.may_ask_s(now_s, self)) > now_s:
+            self._look_at(min(due_s, again_s))
             return given, []
         permits, look_s = self.rates.grant(now_s, self.queue.waiting(), self._pool.edge(self.name))
         self._look_at(min(due_s, look_s))

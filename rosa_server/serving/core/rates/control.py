@@ -65,7 +65,7 @@ class RateControl:
         self._runs: deque[tuple[float, float]] = deque(maxlen=MAX_RUNS)
         self._spare = SPARE
         self._limited, self._planned, self._smallest, self._reserved = False, 1, 1, 0  # see `fit`
-        self._blocked_s = 0.0
+        self._blocked_s, self._always_ask = 0.0, False
         self._sizes: dict[float, int] = {}  # by SLO, since the last `fit`
 
     # -- what it hears -------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class RateControl:
             self._spare = min(MAX_SPARE, max(SPARE, slowest))
         enough = ROOM_LEFT if self.pace > 1 else ROOM
         free = self._found_room >= max(1.0, enough * self._asked) and self._late <= MAX_LATE * self._ended
-        before, self.pace = self.pace, MAX_PACE if free else 1.0
+        before, self.pace = self.pace, MAX_PACE if free and not self._always_ask else 1.0
         self.tolerated = max(before, self.pace)
         self._asked = self._found_room = self._ended = self._late = 0
 
@@ -111,12 +111,14 @@ class RateControl:
         servers: int,
         reserved: int = 0,
         blocked_s: float = 0.0,
+        always_ask: bool = False,
     ) -> None:
         """Batches are as large as `planned`; `limited`: or smaller, so that calls with permits are in time, but never
         so small that `servers` could not run the planned rates any more. `reserved`: places of a server whose calls are
         answered one by one that are left to periodic calls. `blocked_s`: what a call may first wait for a batch of
-        another model on its GPU."""
-        self._reserved, self._blocked_s = reserved, blocked_s
+        another model on its GPU. `always_ask`: a call that nobody expects may have to wait for one, so robots ask
+        however often they find an idle server."""
+        self._reserved, self._blocked_s, self._always_ask = reserved, blocked_s, always_ask
         self._limited, self._planned = limited and self._profile.known, planned
         service_s = self._profile.service_s
         sizes = range(1, planned + 1)

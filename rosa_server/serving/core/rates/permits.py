@@ -20,6 +20,9 @@ Entry = tuple[float, int, Key]  # of the line: turn, number, robot's key
 
 MEMORY_S = 4.0  # what was measured longer ago is forgotten
 MIN_LEAD_S, MAX_LEAD_S = 0.002, 0.2
+WAITED_FOR = (
+    2  # times what nearly all robots take: one that is later finds the batch of another model running
+)
 LEADS = 5  # a permit that brought no call within this many leads is free for another robot
 STALE = 100  # robots that no longer wait and still stand in line, before the line is cleared
 MAX_PASSED = 32  # at most this many robots are passed over because their calls do not fit into a batch
@@ -71,6 +74,10 @@ class Permits:
     def asked(self) -> bool:
         """Whether some robot waits."""
         return bool(self._turns)
+
+    def __len__(self) -> int:
+        """How many robots wait."""
+        return len(self._turns)
 
     @property
     def lead_s(self) -> float:
@@ -167,6 +174,22 @@ class Permits:
             return inf
         dues_s = (permit.given_s + self.slowest_s for permit in self._given.values())
         return min((due_s for due_s in dues_s if due_s > now_s), default=inf)
+
+    def on_their_way(self, now_s: float) -> list[tuple[float, float]]:
+        """Of each call that a shared GPU waits for: when it was asked for, and the SLO that it will have."""
+        from_s = now_s - WAITED_FOR * self.slowest_s
+        return [
+            (permit.given_s, self._slo_s.get(key, inf))
+            for key, permit in self._given.items()
+            if permit.given_s > from_s
+        ]
+
+    def waited_for_s(self, now_s: float) -> float:
+        """Until when a shared GPU waits for the first of these calls; infinite when there is none."""
+        return (
+            min((given_s for given_s, _ in self.on_their_way(now_s)), default=inf)
+            + WAITED_FOR * self.slowest_s
+        )
 
     def next_free_s(self, now_s: float) -> float:
         """When the first unused permit is free again; infinite when there is none."""

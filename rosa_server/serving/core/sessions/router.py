@@ -12,6 +12,7 @@ from rosa_server.plan.admission import AdmissionControl, Admitted, NoAdmission
 from rosa_server.plan.placement import Phase, Placement, Replica, unplanned
 from rosa_server.serving.core.sessions.slots import Slots, Taken, not_ready
 
+UNASKED_HZ = 0.1  # a robot that has to ask hears of this rate: less often than it waits for a permit
 ANYWHERE = ""  # the slot of every robot when there is no schedule
 
 
@@ -193,6 +194,15 @@ class Router:
     def phases_of(self, slot: str) -> Mapping[str, Phase]:
         """Component -> when a slot's calls are due; empty where robots choose by themselves."""
         return self.placement.phases.get(slot, {})
+
+    def told_rates_of(self, task: str, routes: Mapping[str, str]) -> Mapping[str, float]:
+        """The rates at which a robot with these routes may call without a permit: hardly ever where its call would have
+        to find a GPU of several models idle."""
+        told, replicas = dict(self.rates_of(task)), self.placement.replicas
+        for name in self.permits_of(routes):
+            if replicas[routes[name]].always_asks:
+                told[name] = min(UNASKED_HZ, told.get(name, UNASKED_HZ))
+        return told
 
     def permits_of(self, routes: Mapping[str, str]) -> tuple[str, ...]:
         """The components that a robot with these routes may call before their turn, with a permit."""

@@ -19,7 +19,7 @@ from rosa_sim.fleet.scenario import load_scenario
 from rosa_sim.fleet.systems import ROSA, System, executable, fleet_of, without_limits
 
 LIBRARY = ProfileLibrary()
-FACTORIES = (("lab", 4, 1), ("p2", 8, 1), ("p4", 16, 3), ("mix4", 8, 2))
+FACTORIES = (("lab", 4, 1), ("p2", 8, 1), ("p4", 4, 1), ("p4", 16, 3), ("mix4", 8, 2))
 
 
 @cache

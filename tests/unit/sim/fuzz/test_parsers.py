@@ -189,6 +189,8 @@ def test_an_input_that_takes_too_long_is_noticed_by_the_processor_time_it_needs(
             pass
 
     coverage.in_bounded_time(computing)(b"")
-    coverage.in_bounded_time(lambda content: time.sleep(0.1))(b"a")  # it waits for others, and computes nothing
-    with pytest.raises(AssertionError, match="an input of 1 bytes took 0.1 s of processor time"):
+    coverage.in_bounded_time(lambda content: time.sleep(0.1))(
+        b"a"
+    )  # it waits for others, and computes nothing
+    with pytest.raises(AssertionError, match=r"an input of 1 bytes took 0\.1 s"):
         coverage.in_bounded_time(computing)(b"a")

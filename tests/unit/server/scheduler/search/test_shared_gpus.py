@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
+import yaml
 
-from rosa_contract.config.factory import load_factory, parse_factory
+from rosa_contract.config.factory import factory_from, load_factory, parse_factory
 from rosa_contract.config.policies import PUBLISHED, Policies
 from rosa_contract.errors import ConfigError
 from rosa_server.plan.admission import NoAdmission
 from rosa_server.scheduler.choosing.choice import choose
 from rosa_server.scheduler.placement.schedule import Schedule, schedule_from
-from rosa_server.scheduler.problem import Problem
+from rosa_server.scheduler.problem import Problem, problem_from
+from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.handover import hand_over
 from rosa_server.scheduler.search.min_servers import servers_needed
@@ -49,11 +52,47 @@ def test_a_gpu_for_each_model_is_taken_where_it_fits() -> None:
 
 
 @pytest.mark.slow
-def test_a_model_that_keeps_a_gpu_for_too_long_needs_another_one() -> None:
+def test_a_model_that_keeps_a_gpu_for_long_shares_it_where_robots_are_told_when_to_call() -> None:
+    """System 2 runs for 233 ms, and System 1 has to answer within 200."""
     problem = factory("paper/p4", robots=4, servers=1)
+    assert solve_shared(problem, LIBRARY, Options()) is None, "not for any arrivals"
+    choice = choose(problem, LIBRARY, Options(), Policies())
+    assert choice.schedule.feasible and choice.schedule.gpus == 1
+    assert not choice.schedule.holds_for_any_arrivals and choice.prediction.holds
+    waits_ms = {one.model: one.blocked_ms for one in choice.placement.replicas.values() if one.permits}
+    assert len(waits_ms) == 2 and set(waits_ms.values()) == {0.0}
+    as_asked = choose(problem.with_servers(2), LIBRARY, Options(), Policies()).schedule
+    assert as_asked.holds_for_any_arrivals
+    check(as_asked, problem.with_servers(2))
+
+
+def test_a_factory_that_its_gpu_does_not_carry_is_refused() -> None:
+    problem = factory("paper/p4", robots=32, servers=1)
     refused = choose(problem, LIBRARY, Options(), Policies()).schedule
     assert not refused.feasible and refused.reasons[0].cause == "too_few_servers"
-    check(choose(problem.with_servers(2), LIBRARY, Options(), Policies()).schedule, problem.with_servers(2))
+
+
+def test_two_models_that_answer_the_same_have_names_of_their_own() -> None:
+    """Two tasks whose System 1 is another model, on one GPU."""
+    document = yaml.safe_load((CONFIGS / "lab.yaml").read_text())
+    system1 = document["tidy_bench"]["components"]["system1"]
+    document["wipe_bench"] = {
+        "pipeline": {"action_period_ms": 400},
+        "components": {"system1": {**system1, "model": "lab/wipe"}},
+    }
+    document["robot_fleet"] = [
+        {"task": "tidy_bench", "num_robots": 1},
+        {"task": "wipe_bench", "num_robots": 1},
+    ]
+    factory_of_both = factory_from(document, "lab")
+    known = [LIBRARY.get(need.model, LAB.gpu_type) for need in LAB.needs.values()]
+    other = replace(LIBRARY.get(system1["model"], LAB.gpu_type), model="lab/wipe")
+    library = ProfileLibrary(profiles=[*known, other])
+    schedule = solve_shared(problem_from(factory_of_both), library, Options())
+    assert schedule is not None
+    names = [server.id for server in schedule.servers]
+    assert len(set(names)) == len(names) and "gpu0-system1-2" in names
+    hand_over(factory_of_both, schedule, "plan.json", library)
 
 
 def test_as_published_no_gpu_is_shared() -> None:
