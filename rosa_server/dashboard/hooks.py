@@ -68,7 +68,10 @@ def webhook_url(given: str) -> str:
         try:
             given = (Path(given[1:]).expanduser().read_text().splitlines() or [""])[0].strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise HookError("unreadable", f"--webhook {given}: {error}") from None
+            why = getattr(error, "strerror", None) or error
+            raise HookError(
+                "unreadable", f"--webhook {given}: {why}; expected a file with the address"
+            ) from None
     parts = urlsplit(given)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise HookError("bad_url", f"--webhook: expected http://... or https://..., got {given[:80]!r}")

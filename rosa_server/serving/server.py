@@ -127,7 +127,8 @@ class HeadlessServer:
                 others = f" and {joined.endpoints[joined.nodes.here]}" if joined is not None else ""
                 raise ServeError(
                     "cannot_bind",
-                    f"gateway.bind: cannot listen on {bind}{others}: {error}; is another server running?",
+                    f"gateway.bind: cannot listen on {bind}{others}: {error}; is another server running?"
+                    " --bind names another address",
                 ) from None
             undo.callback(self.gateway.close)
             undo.callback(self._cluster.stop, STOP_S)
