@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from packaging.requirements import Requirement
 
+PATIENCE_S = 600.0  # these tests have the lowest priority, and get next to nothing while servers are tested
 PACKAGES = Path(np.__file__).parents[1]  # where this Python has its packages
 
 
@@ -29,7 +30,7 @@ def site(python: Path) -> Path:
 def install(python: Path, wheel: Path) -> None:
     """Without what the wheel depends on."""
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps", "--no-index"]
-    done = subprocess.run([*pip, str(wheel)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*pip, str(wheel)], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
 
 

@@ -67,7 +67,7 @@ def test_a_command_finds_the_compiled_module_first_and_runs_it(compiled: ModuleT
         cwd=ROOT / "scripts",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     module, plain, service_s = done.stdout.split()

@@ -33,6 +33,6 @@ def test_on_a_full_disk_the_program_goes_on_and_ends_with_its_own_status() -> No
     )
     with FULL.open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-c", code], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, timeout=60
+            [sys.executable, "-c", code], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, timeout=300
         )
     assert (done.returncode, done.stderr) == (7, b"")

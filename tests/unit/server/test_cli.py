@@ -93,7 +93,7 @@ def test_the_server_needs_no_ros(tmp_path: Path) -> None:
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", blocker]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, timeout=60, capture_output=True)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, timeout=300, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
 
 
@@ -143,7 +143,7 @@ def test_a_stop_does_not_wait_for_the_libraries_of_other_commands() -> None:
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, env=environment, timeout=60, capture_output=True, text=True
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, timeout=300, capture_output=True, text=True
     )
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
 

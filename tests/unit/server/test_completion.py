@@ -28,7 +28,7 @@ def completed(bash: str, *words: str) -> list[str]:
     """What bash offers for the last of these words."""
     quoted = " ".join(f"'{word}'" for word in words)
     command = ["bash", "--norc", "-c", ASK.format(words=quoted)]
-    ended = subprocess.run(command, input=bash, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(command, input=bash, capture_output=True, text=True, timeout=300)
     assert ended.stderr == ""
     return ended.stdout.split()
 
@@ -60,4 +60,4 @@ def test_the_script_for_zsh_uses_the_same() -> None:
     zsh = script(parser_for(), "zsh")
     assert "bashcompinit" in zsh and "complete -o default -F _rosa rosa" in zsh
     if shutil.which("zsh"):
-        assert subprocess.run(["zsh", "-n"], input=zsh, text=True, timeout=60).returncode == 0
+        assert subprocess.run(["zsh", "-n"], input=zsh, text=True, timeout=300).returncode == 0

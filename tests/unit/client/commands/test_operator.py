@@ -36,7 +36,7 @@ sys.exit(main(sys.argv[1:]))
 def rosa_without_ros(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", WITHOUT_ROS, *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.slow

@@ -151,7 +151,7 @@ def test_the_list_of_faults_may_be_cut_by_its_reader() -> None:
     reader, writer = os.pipe()
     os.close(reader)  # as `head` has, once it has its lines
     command = [sys.executable, "-m", "rosa_sim.demo", "--fault", "list"]
-    ended = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
+    ended = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=300)
     os.close(writer)
     assert (ended.returncode, ended.stderr) == (0, "")
 

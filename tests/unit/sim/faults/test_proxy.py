@@ -156,7 +156,7 @@ def test_a_taken_address_is_an_error_in_words() -> None:
     with wired() as wire:
         command = [sys.executable, "-m", "rosa_sim.faults.proxy", "--listen", wire.proxy.endpoint()]
         command += ["--gateway", "tcp://127.0.0.1:1", "--control", "tcp://127.0.0.1:*"]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 2
     assert "cannot listen on" in ended.stderr
     assert "Traceback" not in ended.stderr
