@@ -143,7 +143,12 @@ def test_a_stop_does_not_wait_for_the_libraries_of_other_commands() -> None:
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, env=environment, timeout=300, capture_output=True, text=True
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=environment,
+        timeout=300,
+        capture_output=True,
+        text=True,
     )
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
