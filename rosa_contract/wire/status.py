@@ -22,11 +22,8 @@ ARM_CHOICES = (EMERGENCY_STOP, RELEASE_EMERGENCY_STOP)  # they answer no alert: 
 IN_TIME, MISSED, CANCELLED = "in_time", "missed", "cancelled"
 ENDINGS = (IN_TIME, MISSED, CANCELLED)  # of a call, as the robot counts its deadline
 
-HAS_NEWS, HAS_ALERT, HAS_AUDITS = (
-    1,
-    2,
-    4,
-)  # of a report: something happened; somebody is asked; persons decided
+# Of a report: something happened; somebody is asked; persons decided.
+HAS_NEWS, HAS_ALERT, HAS_AUDITS = 1, 2, 4
 
 MAX_STATUS_HZ = 10.0
 MAX_COMPONENTS = 16

@@ -20,9 +20,8 @@ Entry = tuple[float, int, Key]  # of the line: turn, number, robot's key
 
 MEMORY_S = 4.0  # what was measured longer ago is forgotten
 MIN_LEAD_S, MAX_LEAD_S = 0.002, 0.2
-WAITED_FOR = (
-    2  # times what nearly all robots take: one that is later finds the batch of another model running
-)
+# Times what nearly all robots take: one that is later finds the batch of another model running.
+WAITED_FOR = 2
 LEADS = 5  # a permit that brought no call within this many leads is free for another robot
 STALE = 100  # robots that no longer wait and still stand in line, before the line is cleared
 MAX_PASSED = 32  # at most this many robots are passed over because their calls do not fit into a batch

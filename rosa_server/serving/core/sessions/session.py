@@ -153,10 +153,10 @@ class Sessions:
         """What a robot is told: its models, their cameras, and the rates that it must not exceed."""
         needs = {component: self._router.needs_of(model) for component, model in session.models.items()}
         cameras = {component: tuple(one.images) for component, one in needs.items() if one is not None}
-        rates_hz = self._router.told_rates_of(session.task, session.routes)
+        permits = self._router.permits_of(session.routes)
+        rates_hz = self._router.told_rates_of(session.task, session.routes, permits)
         catch_up = self._router.placement.catch_up
         starts_ms = {name: (at_s - now_s) * 1000 for name, at_s in session.starts_s.items() if at_s > now_s}
-        permits = self._router.permits_of(session.routes)
         rules = (rates_hz, cameras, session.token, catch_up, starts_ms, permits)
         others = self.gateways
         return Welcome(
