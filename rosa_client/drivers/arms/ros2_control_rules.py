@@ -22,6 +22,7 @@ from rosa_contract.config.robot import RobotSpec
 ACTIVE = "active"
 MANAGER_SILENT_S = 2.0  # it is asked several times a second
 ROBOT_SILENT_S = 1.0  # franka_robot_state_broadcaster publishes at 30 Hz or more
+EXPLAINED_BY = 2  # the second state to arrive was published after the first did: no older one is on its way
 AT_REST_RAD = 1e-5  # of where it comes to rest
 MAX_LISTED = 16  # names in an error
 
@@ -75,6 +76,7 @@ class Ros2ControlLink:
         self._refused = ""  # why the newest joint state was not used
         self._controllers: Mapping[str, str] | None = None
         self._controllers_s = self._robot_s = now_s
+        self._robot_states = 0  # heard since the controller is listed as not active
         self._mode: int | None = None
         self._errors: Sequence[str] = ()
 
@@ -126,10 +128,14 @@ class Ros2ControlLink:
     def hear_controllers(self, now_s: float, states: Mapping[str, str]) -> None:
         """The controllers of the controller_manager: name -> state."""
         self._controllers, self._controllers_s = dict(states), now_s
+        if self.controller_state == ACTIVE:
+            self._robot_states = 0
 
     def hear_robot(self, now_s: float, mode: int, errors: Sequence[str]) -> None:
         """The robot's mode (FrankaRobotState.robot_mode) and its present errors by name."""
         self._mode, self._errors, self._robot_s = mode, tuple(errors), now_s
+        if self._controllers is not None and self.controller_state != ACTIVE:
+            self._robot_states += 1
 
     # -- what follows -----------------------------------------------------------------------------------------------
 
@@ -195,6 +201,8 @@ class Ros2ControlLink:
             return f"{manager} has not listed its controllers for {MANAGER_SILENT_S:g} s"
         if self._controllers is None or self.controller_state == ACTIVE:
             return ""
+        if self._settings.robot_state and self._robot_states < EXPLAINED_BY:
+            return ""  # the robot's state may say why, and is at most `ROBOT_SILENT_S` away
         if not self.controller_state:
             loaded = ", ".join(self._controllers) or "none"
             return f"controller {mine} is not loaded; loaded: {loaded}"

@@ -221,10 +221,31 @@ def test_a_controller_manager_that_does_not_answer_is_a_fault_unless_it_is_not_t
 )
 def test_the_robots_mode_is_a_fault_where_it_does_not_follow(mode: int, words: str) -> None:
     made = link(replace(SETTINGS, robot_state="franka_robot_state_broadcaster/robot_state"))
+    made.hear_robot(0.0, 2, [])
+    made.hear_robot(0.0, 2, [])
     made.hear_controllers(0.0, {SETTINGS.controller: "inactive"})
-    made.hear_robot(0.0, mode, ["joint_reflex"] if mode == 4 else [])
+    said = []
+    for _ in range(3):
+        said.append(made.fault(0.0))
+        made.hear_robot(0.0, mode, ["joint_reflex"] if mode == 4 else [])
+    said.append(made.fault(0.0))
+    assert said[0] == "", "what the robot says about it is not here yet"
     expected = words or "controller joint_trajectory_controller is inactive"
-    assert expected in made.fault(0.0), "the reflex explains the inactive controller"
+    assert expected in said[2], "the reflex explains the inactive controller"
+    assert set(said) == {"", said[2]}, "an operator's decision is about one reason"
+
+
+def test_a_controller_that_stops_again_is_explained_again() -> None:
+    made = link(replace(SETTINGS, robot_state="franka_robot_state_broadcaster/robot_state"))
+    for _ in range(2):
+        made.hear_controllers(0.0, {SETTINGS.controller: "inactive"})
+        made.hear_robot(0.0, 2, [])  # published before it was stopped
+        assert made.fault(0.0) == ""
+        made.hear_robot(0.0, 4, ["joint_reflex"])
+        assert made.fault(0.0) == "the robot is stopped by a reflex: joint_reflex"
+        made.hear_controllers(0.0, {SETTINGS.controller: "active"})
+        made.hear_robot(0.0, 2, [])
+        assert made.fault(0.0) == ""
 
 
 def test_a_robot_that_says_nothing_is_a_fault_where_its_state_is_expected() -> None:
