@@ -89,8 +89,9 @@ test-view: setup  ## `rosa view` with the libraries of Foxglove and Rerun, in an
 	@"$(PYTHON)" scripts/beside_env.py view --venv $(VIEW_VENV) --beside $(VENV)
 	@export PYTHONPATH=$$(echo $(abspath $(VIEW_VENV))/lib/python3*/site-packages); $(WITH)python -m pytest --confcutdir tests/view -p no:cacheprovider tests/view $(ARGS)
 
+# The options are for pytest, not for the `make` that a page types.
 test-pages: setup  ## the commands of README and docs/ as they are printed, page by page, on a machine that is a network namespace of this one (half an hour, of which the demos take the most; needs root)
-	@$(WITH)python -m pytest --confcutdir tests/pages -p no:cacheprovider tests/pages $(ARGS)
+	@unset MAKEFLAGS ARGS; $(WITH)python -m pytest --confcutdir tests/pages -p no:cacheprovider tests/pages $(ARGS)
 
 test-lerobot: setup  ## LeRobot's policies behind ROSA, and LeRobot's own commands with the policy `rosa`, in an environment of LeRobot's own (minutes, installs 8 GB). LEROBOT=lerobot06 LEROBOT_BASE=python3.12: LeRobot 0.6; LEROBOT_PYTHON=...: an environment that is there
 ifdef LEROBOT_PYTHON
