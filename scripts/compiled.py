@@ -1,7 +1,7 @@
 """Run a command with the decision cores compiled by mypyc: three times as fast, and the same results to the last digit.
 
     python scripts/compiled.py -m rosa_sim.chaos                        # a night of chaos
-    python scripts/compiled.py -m rosa_server.cli bench fleet p4 --robots 1000
+    python scripts/compiled.py -m rosa_server.cli bench fleet p4 --robots 1000 --servers 125
     python scripts/compiled.py -m benchmarks.fleet.fleet --only p4/1000/speed
     python scripts/compiled.py --serving -m benchmarks.transport.transport  # what `rosa-compiled` has, and no simulator
     python scripts/compiled.py --serving                                # prints the folder of the compiled packages
@@ -104,12 +104,15 @@ PLAIN = (
 )
 EXTENDED = ("Order", "ServingCore")  # compiled, and extended by what is not
 KEPT = 2  # builds: one may still be running
+# A higher level makes nothing faster, and Python's own -Wall quadruples the time: it looks at how mypyc indents.
 BUILD = """
 import sys
 from mypyc.build import mypycify
 from setuptools import setup
 options = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
-modules = mypycify([*options, *sys.argv[1:]], opt_level="3", debug_level="0", group_name="rosa_compiled")
+modules = mypycify([*options, *sys.argv[1:]], opt_level="1", debug_level="0", group_name="rosa_compiled")
+for one in modules:
+    one.extra_compile_args = [*one.extra_compile_args, "-Wno-all"]
 setup(name="rosa_compiled", script_args=["build_ext", "--inplace"], ext_modules=modules)
 """
 

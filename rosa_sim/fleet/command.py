@@ -42,6 +42,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     fleet.add_argument("--first", type=int, default=0, help="seed of the first of them")
     fleet.add_argument("--robots", help="sizes of the fleet instead of the scenario's, such as 8,64")
+    fleet.add_argument("--servers", type=int, help="instead of the scenario's or the factory's")
     fleet.add_argument("--systems", help=f"of {', '.join(SYSTEMS)}; separated by commas")
     fleet.add_argument("--start", help="random, together, or both separated by a comma")
     fleet.add_argument("--seeds", type=int, help="runs of the simulator per row")
@@ -132,10 +133,12 @@ def with_arguments(loaded: Loaded, arguments: argparse.Namespace) -> Loaded:
         given = getattr(arguments, option)
         if given:
             changes[option] = _chosen(f"--{option}", given.split(","), choices)
-    if arguments.seeds is not None:
-        if arguments.seeds < 1:
-            raise ConfigError("--seeds", [f"expected at least 1, got {arguments.seeds}"])
-        changes["seeds"] = arguments.seeds
+    for option in ("servers", "seeds"):
+        number = getattr(arguments, option)
+        if number is not None:
+            if number < 1:
+                raise ConfigError(f"--{option}", [f"expected at least 1, got {number}"])
+            changes[option] = number
     if arguments.seconds is not None:
         if not 0 < arguments.seconds <= 86_400:
             raise ConfigError(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from rosa_server.cli import main
-from rosa_sim.fleet.scenario import SHIPPED
 
 QUICK = ["--systems", "rosa,gpu_per_model", "--seconds", "5", "--seeds", "2", "--robots", "8"]
 
@@ -41,12 +39,9 @@ def test_the_table_names_its_columns_and_who_was_not_served(capsys: pytest.Captu
 
 
 @pytest.mark.slow
-def test_a_plan_that_is_refused_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "small.yaml"
-    path.write_text(
-        f"factory: {SHIPPED.parent / 'paper' / 'p4.yaml'}\nrobots: [24]\nservers: 1\nsystems: [rosa]\n"
-    )
-    assert main(["bench", "fleet", str(path), "--seconds", "1", "--seeds", "1", "--start", "random"]) == 0
+def test_a_plan_that_is_refused_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--robots", "24", "--servers", "1", "--systems", "rosa", "--seconds", "1", "--seeds", "1"]
+    assert main(["bench", "fleet", "p4", *small, "--start", "random"]) == 0
     assert "refused: " in capsys.readouterr().out
 
 
@@ -57,6 +52,7 @@ def test_a_plan_that_is_refused_says_why(tmp_path: Path, capsys: pytest.CaptureF
         (["p4", "--systems", "rossa"], "did you mean 'rosa'"),
         (["p4", "--start", "later"], "--start"),
         (["p4", "--seeds", "0"], "--seeds"),
+        (["p4", "--servers", "0"], "--servers"),
         (["p4", "--seconds", "-1"], "--seconds"),
         (["p5"], "no such scenario"),
     ],
