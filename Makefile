@@ -116,10 +116,10 @@ test-vllm: setup  ## backend `vllm` with vLLM itself on a CPU, in an environment
 	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/vllm-test.txt
 	@export ROSA_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python; $(WITH)python -m pytest --confcutdir tests/vllm -p no:cacheprovider tests/vllm $(ARGS)
 
-test-compiled: setup  ## gateway, workers and codec compiled, as `rosa-compiled` has them: the same bytes and decisions as the plain files, and their own tests (minutes)
+test-compiled: setup  ## gateway and codec compiled, as `rosa-compiled` has them: the same bytes and decisions as the plain files, and their own tests (minutes)
 	@$(WITH)python -m pytest --confcutdir tests/compiled -p no:cacheprovider tests/compiled $(ARGS)
-	@folder=$$($(WITH)python scripts/compiled.py --serving); $(WITH)python -m pytest -n0 -q -o "pythonpath=$$folder ." -p no:cacheprovider tests/unit/contract/wire \
-	  tests/unit/server/serving/core tests/unit/server/serving/edge tests/unit/server/serving/inline tests/unit/server/serving/worker $(ARGS)
+	@folder=$$($(WITH)python scripts/compiled.py --serving); $(WITH)python -m pytest -n0 -q -m "not plain" -o "pythonpath=$$folder ." -p no:cacheprovider tests/unit/contract/wire \
+	  tests/unit/server/serving $(ARGS)
 
 test-pythons:  ## server, scheduler, client and dashboard on each of Python 3.11 to 3.13 that is here (minutes each, installs packages); ARGS="--only 3.12"
 	@"$(PYTHON)" scripts/pythons.py $(ARGS)
@@ -197,7 +197,7 @@ site: setup  ## the documentation as a site, .cache/site/index.html; a dead link
 wheels:  ## the wheels rosa-client, rosa-serving and rosa-sim, in .cache/wheels
 	@"$(PYTHON)" scripts/release/wheels.py $(ARGS)
 
-compiled: setup  ## the wheel rosa-compiled, in .cache/wheels: gateway, workers and codec as machine code, for this Python and kind of machine (minutes; needs a C compiler)
+compiled: setup  ## the wheel rosa-compiled, in .cache/wheels: gateway and codec as machine code, for this Python and kind of machine (minutes; needs a C compiler)
 	@PYTHONPATH=scripts $(VENV)/bin/python scripts/release/compiled_wheel.py $(ARGS)
 
 sbom: setup  ## a software bill of materials (CycloneDX), .cache/sbom.cdx.json

@@ -6,7 +6,7 @@
     python scripts/compiled.py --serving -m benchmarks.transport.transport  # what `rosa-compiled` has, and no simulator
     python scripts/compiled.py --serving                                # prints the folder of the compiled packages
 
-The packages are copied to .cache/compiled/ and compiled there, once for each state of the sources (two minutes); the
+The packages are copied to .cache/compiled/ and compiled there, once for each state of the sources (four minutes); the
 checkout stays as it is. Production runs the plain sources, or the wheel `rosa-compiled` beside them (`make compiled`).
 """
 
@@ -17,6 +17,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
@@ -28,7 +29,8 @@ CACHE = ROOT / ".cache" / "compiled"
 PACKAGES = ("rosa_contract", "rosa_client", "rosa_server", "rosa_sim")
 # Beside the packages, for what they find by their own place.
 LINKED = ("configs", "hardware", "benchmarks", ".cache")
-# What a request passes in gateway, worker and client: the wheel `rosa-compiled` (`release/compiled_wheel.py`).
+# What a request passes in gateway and codec: the wheel `rosa-compiled` (`release/compiled_wheel.py`). Not in workers:
+# compiled code takes values for what annotations say, and a model's outputs may be anything.
 SERVING = (
     "rosa_contract/wire/codec.py",
     "rosa_contract/wire/containers.py",
@@ -60,14 +62,6 @@ SERVING = (
     "rosa_server/serving/edge/remote_links.py",
     "rosa_server/serving/edge/robots_socket.py",
     "rosa_server/serving/edge/worker_links.py",
-    "rosa_server/serving/inline/desk.py",
-    "rosa_server/serving/inline/worker.py",
-    "rosa_server/serving/worker/answers.py",
-    "rosa_server/serving/worker/batch_worker.py",
-    "rosa_server/serving/worker/continuous_worker.py",
-    "rosa_server/serving/worker/counts.py",
-    "rosa_server/serving/worker/gateway_end.py",
-    "rosa_server/serving/worker/rows.py",
 )
 # And what a simulated fleet runs, all as one group: calls between groups cost a third of what is gained.
 CORES = (
@@ -146,7 +140,7 @@ def built(modules: Sequence[str], cache: Path = CACHE) -> Path:
 def _build(folder: Path, modules: Sequence[str]) -> None:
     if shutil.which(os.environ.get("CC", "gcc")) is None:
         raise SetupError("there is no C compiler: sudo apt-get install gcc")
-    print(f"[compiled] {len(modules)} modules; two minutes, once for these sources", file=sys.stderr)
+    print(f"[compiled] {len(modules)} modules; minutes, once for these sources", file=sys.stderr)
     for package in PACKAGES:
         shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     for name in LINKED:
@@ -180,7 +174,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0 if command else 2
     serving = command[0] == "--serving"
     try:
-        folder = built(cores(SERVING if serving else CORES))
+        with redirect_stdout(sys.stderr):  # what is asked for may be a folder, or rows in JSON
+            folder = built(cores(SERVING if serving else CORES))
     except SetupError as problem:
         print(f"compiled: {problem}", file=sys.stderr)
         return 1

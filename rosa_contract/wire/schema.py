@@ -80,7 +80,7 @@ def map_writer(
         for name, write, default, made in plan
     ]
     names = [name for name, *_ in plan]
-    values_of = attrgetter(*names) if names else None
+    values_of: Callable[[Any], Any] | None = attrgetter(*names) if names else None
     begun = dict(head or {})
 
     def written(message: Any) -> dict[str, Any]:

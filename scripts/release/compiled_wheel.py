@@ -1,4 +1,4 @@
-"""The wheel `rosa-compiled`: what a request passes in gateway, worker and client, as machine code (`make compiled`).
+"""The wheel `rosa-compiled`: what a request passes in gateway and codec, as machine code (`make compiled`).
 
     PYTHONPATH=scripts python scripts/release/compiled_wheel.py [--folder .cache/wheels]
 
@@ -23,7 +23,7 @@ from setup_steps import SetupError
 from rosa_server.serving.base.release import release
 
 ABOUT = wheels.Wheel(
-    summary="ROSA's gateway, workers and codec as machine code, for one Python on one kind of machine",
+    summary="ROSA's gateway and codec as machine code, for one Python on one kind of machine",
     packages=(),
     requires=("rosa-serving", "mypy_extensions"),  # the latter: see `EXTENDED` in compiled.py
 )

@@ -12,6 +12,7 @@ from rosa_server.serving.base.release import release
 from rosa_server.serving.base.worker_spec import ReleaseError
 
 
+@pytest.mark.plain
 def test_a_checkout_is_not_compiled_and_nothing_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not compiled.compiled()
     monkeypatch.setattr(compiled, "RECORD", Path("no such file"))

@@ -62,6 +62,7 @@ def with_a_schedule() -> Stage:
     return stage
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("begin", [without_a_schedule, with_a_schedule])
 def test_a_request_passes_few_files_in_each_direction(begin: Callable[[], Stage]) -> None:
     """The first request of a task, and another one."""

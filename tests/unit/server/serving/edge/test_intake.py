@@ -10,6 +10,7 @@ import pytest
 from rosa_server.serving.edge import intake
 from rosa_server.serving.edge.intake import AT_ONCE, FLOOD, MAX_FRAMES, Intake
 
+pytestmark = pytest.mark.plain  # a doorman and a socket of its own
 FRAME_S = 0.001  # of CPU time for each frame that is read
 
 

@@ -341,6 +341,7 @@ def test_pictures_that_are_said_to_take_for_ever_do_not_move_the_next_batch_for_
     assert worker is not None and worker.lead_s < 1.0
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("then", ["request", "task ends", "bye", "tick"])
 def test_an_answer_leaves_before_its_batch_is_learned_from_which_is_once_and_before_anything_else(
     then: str, monkeypatch: pytest.MonkeyPatch
