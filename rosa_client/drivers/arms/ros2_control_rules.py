@@ -202,7 +202,7 @@ class Ros2ControlLink:
         if self._controllers is None or self.controller_state == ACTIVE:
             return ""
         if self._settings.robot_state and self._robot_states < EXPLAINED_BY:
-            return ""  # the robot's state may say why, and is at most `ROBOT_SILENT_S` away
+            return ""  # the robot may say why; one that says nothing for `ROBOT_SILENT_S` is a fault
         if not self.controller_state:
             loaded = ", ".join(self._controllers) or "none"
             return f"controller {mine} is not loaded; loaded: {loaded}"
