@@ -36,7 +36,7 @@ TASK ?=
 HOURS ?= 1
 MINUTES ?= 1
 SECONDS ?= 30
-# Two processes more than there are cores (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
+# As many processes as there are cores (tests/lanes.py); ARGS="-n0 ..." for all tests in one, as for --pdb.
 TESTS = python -m pytest -n auto --durations 10
 
 .PHONY: help setup setup-demo demo test test-unit check gpu test-franka test-judges test-view test-pages test-lerobot test-env test-jax test-vllm test-compiled test-pythons test-ray cluster prove format train train-act evaluate bench results faults fuzz hostile chaos soak colcon docs site wheels compiled sbom clean clean-all
@@ -77,7 +77,7 @@ test-ray: setup  ## servers whose workers Ray starts on two machines, which are 
 	@"$(PYTHON)" scripts/beside_env.py ray --venv $(RAY_VENV) --beside $(VENV)
 	@$(RAY_VENV)/bin/python -m pytest --confcutdir tests/ray -p no:cacheprovider tests/ray $(ARGS)
 
-cluster: setup  ## two machines on one: Ray starts the workers, 32 robots and the Panda are served, a machine dies, people drain, scale and roll out; prints what each robot lost
+cluster: setup  ## two machines on one: a gateway on each, 32 robots and the Panda are served, a machine dies and comes back, people drain, roll out and reschedule; prints what each robot lost
 	@"$(PYTHON)" scripts/beside_env.py ray --venv $(RAY_VENV) --beside $(VENV)
 	@$(RAY_VENV)/bin/python -m rosa_sim.machines $(ARGS)
 
@@ -135,7 +135,7 @@ format: setup  ## format and sort imports in place
 train: setup  ## make the shipped models from nothing
 	@$(WITH)python -m rosa_sim.training all $(ARGS)
 
-train-act: setup  ## an ACT policy of LeRobot for the simulated cell, from recording to checkpoint, in LeRobot's environment (a quarter of an hour of one core; installs 8 GB); `make demo POLICY=act` plays it
+train-act: setup  ## an ACT policy of LeRobot for the simulated cell, from recording to checkpoint, in LeRobot's environment (10 to 50 minutes of one core; installs 8 GB); `make demo POLICY=act` plays it
 	@$(WITH)python -m rosa_server.cli env lerobot --folder $(LEROBOT_VENV) --with "$(MUJOCO)"
 	@PYTHONPATH=. $(LEROBOT_VENV)/bin/python -m rosa_sim.training.act $(ARGS)
 
@@ -148,7 +148,7 @@ bench: setup  ## every benchmark, about three hours on two idle cores; ONLY="tra
 	  $(WITH)python -m $$($(MODULE)) $(ARGS) || { status=$$?; test $$status -lt 128 || exit $$status; missed="$$missed $$name"; }; \
 	done; test -z "$$missed" || { echo "[bench] these ended with an error or a missed aim:$$missed"; exit 1; }
 
-gpu:  ## every measurement that needs a GPU, on a machine that has one: each part within ten minutes, with torch and numpy alone (PYTHON=python3 names the one that has them); ARGS="--part kv_sharing": one of them
+gpu:  ## every measurement that needs a GPU, on a machine that has one: each part within ten minutes, with torch, numpy and OpenCV alone (PYTHON=python3 names the one that has them); ARGS="--part kv_sharing": one of them
 	@"$(PYTHON)" -m benchmarks.gpu.gpu $(ARGS)
 
 results: setup  ## the quick benchmarks, the paper's figures and docs/results.md again; ten minutes (the page lists the slow ones)

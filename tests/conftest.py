@@ -35,13 +35,15 @@ settings.load_profile("rosa")
 # Before numpy and torch are loaded, here and in what tests start: where tests share the cores, threads of one model
 # wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("PYTHONFAULTHANDLER", "1")  # a process under test that crashes in C says where
 PRESENT: pytest.StashKey[Presence] = pytest.StashKey()
 LOW_PRIORITY = 19  # next to nothing, where others want the core
+MOST_SHOWN = 4000  # characters of a failure while the run goes on
 AUTOGROUP = Path("/proc/self/autogroup")
 _spent_s: dict[str, float] = {}  # by file, set-up and teardown included
 _cpu_s: dict[str, float] = {}  # the same, in processor time, that of ended child processes included
 _cpu_before_s: list[float] = [0.0]  # of this process and its children when the last report was made
-_spread: list[bool] = []  # this process has started others and runs no test itself
+_spread: list[pytest.Config] = []  # of this process if it has started others and runs no test itself
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -95,8 +97,8 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes() -> None:
-    _spread.append(True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    _spread.append(config)
 
 
 def _processor_time_s() -> float:
@@ -122,6 +124,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     file = report.nodeid.partition("::")[0]
     _spent_s[file] = _spent_s.get(file, 0.0) + report.duration
     _cpu_s[file] = _cpu_s.get(file, 0.0) + getattr(report, "cpu_s", 0.0)  # a crashed process sends none
+    if report.failed and _spread:  # now, since a run that is cut short prints no summary
+        terminal = _spread[0].pluginmanager.getplugin("terminalreporter")
+        terminal.write_line(f"\n{report.nodeid} ({report.when}): {report.longreprtext[-MOST_SHOWN:]}")
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

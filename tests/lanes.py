@@ -73,7 +73,7 @@ LANES = {
 TAKES = {
     Lane.ROBOTS: (Lane.SERVERS, Lane.ROBOTS, Lane.BESIDE, Lane.ALONE),
     Lane.SERVERS: (Lane.SERVERS, Lane.BESIDE),  # what computes, only where there are no robots
-    Lane.BESIDE: (Lane.BESIDE, Lane.SERVERS),
+    Lane.BESIDE: (Lane.BESIDE,),  # nothing live, which waits in vain at the lowest priority
 }
 
 
@@ -86,14 +86,14 @@ def _prefix(test: str) -> str:
 
 
 def workers() -> int:
-    """One more than there are cores, since live tests wait. With two more, arms on two cores missed control periods."""
-    return min(len(os.sched_getaffinity(0)) + 1, MAX_WORKERS)
+    """As many as there are cores. With one more on two cores, two fleets side by side took four times as long each."""
+    return min(max(len(os.sched_getaffinity(0)), 2), MAX_WORKERS)
 
 
 def roles(processes: int) -> list[Lane]:
     """The lane that each process is for; those for robots and servers compute when nothing else is left."""
-    pairs = max(1, processes // 4)
-    return [*[Lane.ROBOTS] * pairs, *[Lane.SERVERS] * pairs, *[Lane.BESIDE] * processes][:processes]
+    fours = processes // 4
+    return [*[Lane.ROBOTS] * max(1, fours), *[Lane.SERVERS] * fours, *[Lane.BESIDE] * processes][:processes]
 
 
 def number_of(worker: str) -> int:
@@ -121,10 +121,15 @@ class Lanes(LoadScopeScheduling):
 
     def remove_node(self, node: Any) -> str | None:
         """A process has ended; returns the test that it crashed in, which is not begun again."""
-        units = self.assigned_work[node].values()
-        crashed = next((test for unit in units for test, ended in unit.items() if not ended), None)
-        for unit in units:
-            unit.update({crashed: True} if crashed in unit else {})
+        left = {
+            file: {test: False for test, ended in unit.items() if not ended}
+            for file, unit in self.assigned_work[node].items()
+        }
+        crashed = next((test for unit in left.values() for test in unit), None)
+        for unit in left.values():
+            unit.pop(crashed, None)
+        # An empty unit, given to another process, would be the last that it is given.
+        self.assigned_work[node] = {file: unit for file, unit in left.items() if unit}
         super().remove_node(node)
         return crashed
 
@@ -143,11 +148,12 @@ class Lanes(LoadScopeScheduling):
             super()._assign_work_unit(node)
 
     def _reschedule(self, node: Any) -> None:
-        if self._next_file(node) is None:
-            if not node.shutting_down:
+        """Give it work until it has two tests, as it runs one only when it knows the next; or end it."""
+        while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            if self._next_file(node) is None:
                 node.shutdown()
-        else:
-            super()._reschedule(node)
+            else:
+                self._assign_work_unit(node)
 
     def _next_file(self, node: Any) -> str | None:
         left = sorted(self.workqueue, key=lambda file: list(LANES).index(_prefix(file)))

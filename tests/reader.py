@@ -154,8 +154,7 @@ class Reader:
             text=True,
             timeout=COMMAND_S,
         )
-        logs = "".join(path.read_text()[-3000:] for path in self._logs.values())
-        assert ended.returncode == status, f"{text}\n{ended.stdout}\n{ended.stderr}\n{logs}"
+        assert ended.returncode == status, f"{text}\n{ended.stdout}\n{ended.stderr}\n{self._said()}"
         return ended.stdout + ended.stderr
 
     def start(self, text: str, ready: str) -> str:
@@ -178,9 +177,13 @@ class Reader:
             )
         until_s = time.monotonic() + (DEMO_S if text.startswith("make demo") else PATIENCE_S)
         while ready not in log.read_text() and process.poll() != 0:  # `make demo FAULT=list` ends
-            assert process.poll() is None and time.monotonic() < until_s, f"{text}\n{log.read_text()}"
+            assert process.poll() is None and time.monotonic() < until_s, f"{text}\n{self._said()}"
             time.sleep(0.1)
         return printed + log.read_text()
+
+    def _said(self) -> str:
+        """The end of what everything in the background has written."""
+        return "".join(f"-- {text}\n{log.read_text()[-3000:]}\n" for text, log in self._logs.items())
 
     def end_of_demo(self) -> str:
         """Wait for demos that nobody has to answer; what they printed since they began."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,8 +15,12 @@ WARM_UPS = 2
 class Captured(Generic[Answer]):
     """Calls copy their inputs to where the graph reads them. The answer is overwritten by the next call."""
 
-    def __init__(self, function: Callable[..., Answer], inputs: Sequence[Tensor]) -> None:
-        """`inputs`: of the shapes and types of every call. What else `function` reads or writes stays where it is."""
+    def __init__(self, function: Callable[..., Answer], inputs: Sequence[Tensor], pool: Any = None) -> None:
+        """`inputs`: of the shapes and types of every call. What else `function` reads or writes stays where it is.
+
+        Graphs with the same `pool` (`torch.cuda.graph_pool_handle()`) compute in the same memory, so that the call of
+        any of them overwrites an answer.
+        """
         self._function, self._held = function, [one.clone() for one in inputs]
         self._graph: torch.cuda.CUDAGraph | None = None
         if not any(one.is_cuda for one in inputs):
@@ -28,7 +32,7 @@ class Captured(Generic[Answer]):
                 function(*self._held)
         torch.cuda.current_stream().wait_stream(side)
         self._graph = torch.cuda.CUDAGraph()
-        with torch.inference_mode(), torch.cuda.graph(self._graph):
+        with torch.inference_mode(), torch.cuda.graph(self._graph, pool=pool):
             self._answer = function(*self._held)
 
     @torch.inference_mode()

@@ -7,6 +7,7 @@ measured is never lost, and what a limit of time leaves out is said.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import platform
@@ -43,6 +44,13 @@ def device_of(parser: argparse.ArgumentParser, args: argparse.Namespace) -> torc
 def clock_of(device: torch.device) -> Callable[[], float]:
     """On a CPU, where one thread computes, the time that it computes: what else runs there makes nothing slower."""
     return time.process_time if device.type == "cpu" else time.perf_counter
+
+
+def free(device: torch.device) -> None:
+    """Give back the memory of what nobody names any more; graphs and what they call name each other."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
 
 
 class Report:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from benchmarks.engines.captured import Captured
@@ -24,6 +25,8 @@ class GraphedNetwork:
     def __init__(self, network: VlaNetwork) -> None:
         self._network, self.config = network, network.config
         self._graphs: dict[tuple[Any, ...], Captured[Any]] = {}
+        # One memory for all graphs: each answer is copied before the next call.
+        self._pool = torch.cuda.graph_pool_handle() if network.embedding.weight.is_cuda else None
 
     def cache_bytes(self, tokens: int) -> int:
         return self._network.cache_bytes(tokens)
@@ -81,5 +84,5 @@ class GraphedNetwork:
         if key not in self._graphs:
             if len(self._graphs) >= MAX_GRAPHS:
                 return function(*given)
-            self._graphs[key] = Captured(function, given)
+            self._graphs[key] = Captured(function, given, self._pool)
         return self._graphs[key](*given)

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from benchmarks import RESULTS
-from benchmarks.engines.gpu_report import Report, Row, add_arguments, clock_of, device_of
+from benchmarks.engines.gpu_report import Report, Row, add_arguments, clock_of, device_of, free
 from benchmarks.engines.graphed_network import GraphedNetwork
 from benchmarks.engines.kv_sharing_report import draw, judged, not_measured
 from rosa_server.engines.kv_sharing.engine import KvSharingEngine
@@ -61,6 +61,7 @@ NEVER = -1  # no token ends an answer
 PROMPT = 12  # tokens
 LOOKS = 4  # different observations, over and over
 PLAN = 10  # tokens of a plan, among four components
+TOGETHER = 8  # prefills, and actions, of one turn, as in the server (`models/vla/sharing.py`)
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,9 @@ class Bench:
             "shared": self.engine(TurnLimits(slice_tokens=self.work.tokens, sequences=1), to_the_end=True),
         }
         for k in self.work.slices:
-            ways[f"batched {k}"] = self.engine(TurnLimits(slice_tokens=k, sequences=256), to_the_end=False)
+            ways[f"batched {k}"] = self.engine(
+                TurnLimits(k, TOGETHER, TOGETHER, sequences=256), to_the_end=False
+            )
         return ways
 
     def isolated(self, seconds: float) -> Run:
@@ -361,6 +364,7 @@ def all_rows(device: torch.device, dtype: torch.dtype, args: argparse.Namespace,
             for row in measure(Bench(network, work), model, args.seconds, args.rounds):
                 report.add(row)
                 print("  ".join(f"{row[name]!s:>12.12}" for name in COLUMNS), flush=True)
+            free(device)
 
 
 def random_network(config: VlaConfig, device: torch.device, dtype: torch.dtype) -> VlaNetwork:

@@ -1,7 +1,7 @@
-"""Everything that needs a GPU, with one command; torch, numpy and this repository are all that it takes.
+"""Everything that needs a GPU, with one command; torch, numpy, OpenCV and this repository are all that it takes.
 
     python -m benchmarks.gpu.gpu                    # on a machine with a GPU: forty minutes at most
-    python -m benchmarks.gpu.gpu --part kv_sharing  # one of them
+    python -m benchmarks.gpu.gpu --part kv_sharing  # one of them, which may get options of its own: --seconds 0.4
     python -m benchmarks.gpu.gpu --device cpu --tiny --out /tmp/tried  # a dry run: seconds
 
 Each part is a process of its own and ends within ten minutes. What it has measured by then is in
@@ -47,13 +47,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tiny", action="store_true", help="a dry run")
     parser.add_argument("--limit", type=float, default=GPU_LIMIT_S, help="seconds of each part")
     parser.add_argument("--out", type=Path, default=RESULTS, help=f"(default {RESULTS})")
-    args = parser.parse_args(arguments)
+    args, own = parser.parse_known_args(arguments)
+    if own and args.part is None:
+        parser.error(f"{' '.join(own)}: options of one part need --part")
     if args.tiny and args.out == RESULTS:
         parser.error("--tiny measures nothing: give it a folder of its own with --out")
     given = ["--device", args.device, "--limit", f"{args.limit:g}", "--out", str(args.out)]
     if args.part is not None:
         run, tiny = PARTS[args.part]
-        return run([*given, *(tiny if args.tiny else [])])
+        return run([*given, *(tiny if args.tiny else []), *own])
     failed = []
     for name, (run, tiny) in PARTS.items():
         print(f"[gpu] {name}", flush=True)

@@ -1,13 +1,13 @@
 """Does a model on a GPU wait for its pictures? Part of `python -m benchmarks.gpu.gpu`.
 
 16 robots with two cameras of 640x480, and a network that takes a batch of them: its pictures are copied to the GPU as
-bytes, resized there, and multiplied for as long as a model of 40 ms would. A machine that is lent has no JPEG decoder,
-so a picture is unpacked with zlib, which takes about as long and lets other threads run as well.
+bytes, resized there, and multiplied for as long as a model of 40 ms would. Pictures are JPEGs of about 60 kB, which
+OpenCV decodes as in a worker, with as many threads.
 
 model   the same pictures again and again: its own throughput
-after   unpacked by four threads when the model has ended, then stacked, as a worker did once
-stacked unpacked while the model runs, each into an array of its own, then stacked
-rows    unpacked while the model runs, into neighbouring rows of one array, which is pinned (`worker/rows.py`)
+after   decoded when the model has ended, then stacked, as a worker did once
+stacked decoded while the model runs, each into an array of its own, then stacked
+rows    decoded while the model runs, into neighbouring rows of one array, which is pinned (`worker/rows.py`)
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import os
 import time
-import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -27,11 +26,12 @@ from torch import Tensor
 
 from benchmarks import RESULTS
 from benchmarks.engines.gpu_report import Report, Row, add_arguments, device_of
+from rosa_contract.wire.images import decode_image, encode_image
 from rosa_server.models.stacking import Place, nowhere, stacked
 from rosa_server.serving.worker.rows import Rows
+from rosa_server.timing.decoding import MAX_THREADS
 
 MODEL_MS = 40.0
-THREADS = 4
 ROUNDS = 3
 MIN_SHARE = 0.97
 INPUT = 224  # px, of the network
@@ -39,7 +39,7 @@ Batch = list[dict[str, NDArray[np.uint8]]]  # of each robot: camera -> (height, 
 
 
 class Pictures:
-    """The packed pictures of a fleet, and how they become arrays."""
+    """The JPEGs of a fleet, and how they become arrays."""
 
     def __init__(self, robots: int, cameras: int, size: tuple[int, int]) -> None:
         self.robots, self.cameras, self.shape = robots, [f"camera{one}" for one in range(cameras)], (*size, 3)
@@ -47,34 +47,30 @@ class Pictures:
         smooth = 127 + 90 * np.sin(rows / 61 + columns / 90)
         grain = np.random.default_rng(1).normal(0, 3, smooth.shape)
         picture = np.repeat((smooth + grain).clip(0, 255).astype(np.uint8)[..., None], 3, axis=2)
-        self._packed = zlib.compress(picture.tobytes(), 1)
-        self._threads = ThreadPoolExecutor(THREADS, "unpack")
+        self._jpeg = encode_image(picture)
+        self.threads = min(MAX_THREADS, os.cpu_count() or 1)
+        self._pool = ThreadPoolExecutor(self.threads, "decode")
 
-    def unpacked(self, places: Callable[[int], Place]) -> Batch:
+    def decoded(self, places: Callable[[int], Place]) -> Batch:
         """A batch, each picture where `places` says or in an array of its own."""
 
         def one(robot: int) -> dict[str, NDArray[np.uint8]]:
             found = {}
             for camera in self.cameras:
-                raw = np.frombuffer(zlib.decompress(self._packed), np.uint8).reshape(self.shape)
-                into = places(robot)(camera, self.shape)
-                if into is None:
-                    into = np.empty(self.shape, np.uint8)
-                np.copyto(into, raw)
-                found[camera] = into
+                found[camera] = decode_image(self._jpeg, places(robot)(camera, self.shape))
             return found
 
-        return list(self._threads.map(one, range(self.robots)))
+        return list(self._pool.map(one, range(self.robots)))
 
-    def unpack_ms(self) -> float:
+    def decode_ms(self) -> float:
         """Of one picture on one core."""
         began_s = time.perf_counter()
         for _ in range(10):
-            zlib.decompress(self._packed)
+            decode_image(self._jpeg)
         return (time.perf_counter() - began_s) * 100
 
     def close(self) -> None:
-        self._threads.shutdown()
+        self._pool.shutdown()
 
 
 class Model:
@@ -120,20 +116,20 @@ def ways(model: Model, pictures: Pictures) -> dict[str, Callable[[float], float]
         return count / (time.perf_counter() - began_s)
 
     def own(seconds: float) -> float:
-        batch = pictures.unpacked(Rows(pictures.robots).next())
+        batch = pictures.decoded(Rows(pictures.robots).next())
         return timed(lambda: _ran(model, batch), seconds)
 
     def after(seconds: float) -> float:
-        return timed(lambda: _ran(model, pictures.unpacked(lambda robot: nowhere)), seconds)
+        return timed(lambda: _ran(model, pictures.decoded(lambda robot: nowhere)), seconds)
 
     def ahead(places: Callable[[], Callable[[int], Place]]) -> Callable[[float], float]:
         def run(seconds: float) -> float:
             with ThreadPoolExecutor(1, "ahead") as one:
-                waiting: list[Future[Batch]] = [one.submit(pictures.unpacked, places())]
+                waiting: list[Future[Batch]] = [one.submit(pictures.decoded, places())]
 
                 def step() -> None:
                     batch = waiting.pop().result()
-                    waiting.append(one.submit(pictures.unpacked, places()))
+                    waiting.append(one.submit(pictures.decoded, places()))
                     _ran(model, batch)
 
                 return timed(step, seconds)
@@ -158,7 +154,7 @@ def judged(rows: Sequence[Row], cores: int) -> list[Row]:
     share = {row["way"]: row["share"] for row in rows}
     if not share.keys() >= {"rows", "stacked"}:
         return [{"aim": "all ways are measured", "value": ", ".join(share) or "none", "holds": False}]
-    few = f"; {cores} cores" if cores <= THREADS else ""
+    few = f"; {cores} cores" if cores <= MAX_THREADS else ""
     return [
         {
             "aim": f"pictures decoded ahead into rows leave a model {100 * MIN_SHARE:.0f} % of its own throughput",
@@ -184,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report = Report("gpu_pictures", command, device, args.out, args.limit)
     pictures = Pictures(2, 1, (24, 32)) if args.tiny else Pictures(16, 2, (480, 640))
     model = Model(device, 64 if args.tiny else 4096, 0.1 if args.tiny else MODEL_MS)
-    unpack_ms = pictures.unpack_ms()
+    decode_ms = pictures.decode_ms()
     best: dict[str, float] = {}
     known: dict[str, Any] = ways(model, pictures)
     for _ in range(1 if args.tiny else ROUNDS):
@@ -194,6 +190,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pictures.close()
     for name, hz in best.items():
         row = {"way": name, "batches_s": round(hz, 3), "share": round(hz / best["model"], 4)}
-        report.add(row | {"robots": pictures.robots, "unpack_ms": round(unpack_ms, 3)})
+        report.add(
+            row | {"robots": pictures.robots, "decode_ms": round(decode_ms, 3), "threads": pictures.threads}
+        )
         print(report.rows[-1], flush=True)
     return 0 if report.finish(report.rows, judged(report.rows, os.cpu_count() or 1), None) else 1

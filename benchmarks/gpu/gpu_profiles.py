@@ -16,7 +16,7 @@ import torch
 
 from benchmarks import RESULTS
 from benchmarks.engines import kv_sharing, pipelined_decode
-from benchmarks.engines.gpu_report import Report, Row, add_arguments, device_of
+from benchmarks.engines.gpu_report import Report, Row, add_arguments, device_of, free
 from rosa_server.models.token_policy.config import OPENVLA_7B
 from rosa_server.models.vla.config import PI05, SHIPPED
 
@@ -89,8 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ms = timed_ms(run, wait, 1 if args.tiny else RUNS)
             report.add({"model": model, "batch": size, "ms": round(ms, 3)})
             print(json.dumps(report.rows[-1]), flush=True)
-        if device.type == "cuda":
-            torch.cuda.empty_cache()
+        free(device)
     return 0 if report.finish(report.rows, judged(report.rows, list(models)), None) else 1
 
 

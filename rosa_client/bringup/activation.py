@@ -6,18 +6,16 @@ alone. So silence means nothing: the node is asked for its state, and what is ne
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from typing import Any
 
-import rclpy
 from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from rclpy.client import Client
-from rclpy.executors import SingleThreadedExecutor
 
 from rosa_client.bringup.supervisor import BringupError
+from rosa_client.ros.own_node import own_node
 
 LIFECYCLE_TIMEOUT_S = 30.0
 ANSWER_S = 3.0
@@ -34,28 +32,23 @@ def activate(node_name: str, failure: Callable[[], str], timeout_s: float = LIFE
 
     Raises `BringupError` when it does not come up, or when `failure` reports why it cannot.
     """
-    context = rclpy.Context()
-    rclpy.init(args=[], context=context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
-    node = rclpy.create_node(f"bringup_{os.getpid()}", context=context)
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-    until_s = time.monotonic() + timeout_s
+    with own_node("bringup") as (node, executor):
+        until_s = time.monotonic() + timeout_s
 
-    def check(words: str) -> None:
-        if died := failure():
-            raise BringupError(died)
-        if time.monotonic() > until_s:
-            raise BringupError(f"{node_name} {words} within {timeout_s:g} s")
+        def check(words: str) -> None:
+            if died := failure():
+                raise BringupError(died)
+            if time.monotonic() > until_s:
+                raise BringupError(f"{node_name} {words} within {timeout_s:g} s")
 
-    def answer(client: Client[Any, Any], request: Any) -> Any:
-        """None when none came in time."""
-        future = client.call_async(request)
-        executor.spin_until_future_complete(future, timeout_sec=ANSWER_S)
-        if not future.done():
-            client.remove_pending_request(future)
-        return future.result() if future.done() else None
+        def answer(client: Client[Any, Any], request: Any) -> Any:
+            """None when none came in time."""
+            future = client.call_async(request)
+            executor.spin_until_future_complete(future, timeout_sec=ANSWER_S)
+            if not future.done():
+                client.remove_pending_request(future)
+            return future.result() if future.done() else None
 
-    try:
         asks: Client[Any, Any] = node.create_client(GetState, f"{node_name}/get_state")
         changes: Client[Any, Any] = node.create_client(ChangeState, f"{node_name}/change_state")
         for client in (asks, changes):
@@ -77,7 +70,3 @@ def activate(node_name: str, failure: Callable[[], str], timeout_s: float = LIFE
             if changed is not None and not changed.success:
                 raise BringupError(f"{node_name} refused to {name}; its own output says why")
             check(f"did not answer '{name}'")
-    finally:
-        executor.shutdown()
-        node.destroy_node()
-        rclpy.shutdown(context=context)

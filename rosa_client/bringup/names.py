@@ -13,13 +13,12 @@ import struct
 import time
 from collections.abc import Sequence
 
-import rclpy
-from rclpy.executors import SingleThreadedExecutor
 from std_msgs.msg import String
 
 from rosa_client.bringup.supervisor import BringupError
 from rosa_client.nodes.base.identity import TOPIC
 from rosa_client.nodes.base.qos import LATEST
+from rosa_client.ros.own_node import own_node
 
 LISTEN_S = 1.5  # the nodes of a robot that is up answer within 0.3 s, on a busy machine within 1 s
 
@@ -89,13 +88,7 @@ def _holder(address: str, error: OSError) -> str:
 def _heard(names: Sequence[str], listen_s: float) -> dict[str, str]:
     """Name -> which bring-up has it, of those whose nodes are heard within `listen_s`."""
     holders: dict[str, str] = {}
-    context = rclpy.Context()
-    # Not the command line's arguments: `ros2 launch` has names in it that rclpy would take for remappings.
-    rclpy.init(args=[], context=context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
-    node = rclpy.create_node(f"names_{os.getpid()}", context=context)
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-    try:
+    with own_node("names") as (node, executor):
         for name in names:
 
             def hear(message: String, name: str = name) -> None:
@@ -105,8 +98,4 @@ def _heard(names: Sequence[str], listen_s: float) -> dict[str, str]:
         until_s = time.monotonic() + listen_s
         while not holders and (left_s := until_s - time.monotonic()) > 0:
             executor.spin_once(timeout_sec=left_s)
-    finally:
-        executor.shutdown()
-        node.destroy_node()
-        rclpy.shutdown(context=context)
     return holders

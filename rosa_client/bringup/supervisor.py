@@ -133,17 +133,19 @@ def signals_wait() -> Iterator[None]:
     C++ that calls Python turns Ctrl-C into an error of its own. A signal that is blocked for this thread may reach
     another one, and Python then calls the handler in this one nevertheless; so the handlers wait as well.
     """
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    handlers, came = {}, list[int]()
-    if threading.current_thread() is threading.main_thread():
-        for number in SIGNALS:
-            handlers[number] = signal.signal(number, lambda number, _: came.append(number))
+    main = threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.getsignal(number) for number in SIGNALS if main}
+    mask, came = signal.pthread_sigmask(signal.SIG_BLOCK, ()), list[int]()
     try:
+        for number in handlers:
+            signal.signal(number, lambda number, _: came.append(number))
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         yield
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        # What comes now is still only noted. Ctrl-C's handler is the last one, as it raises.
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number in reversed(handlers):
+            signal.signal(number, handlers[number])
         for one in came:
             signal.raise_signal(one)
 

@@ -221,10 +221,11 @@ def _by_itself(arguments: argparse.Namespace, spec: RobotSpec, board: BoardSpec,
     from rosa_client.calibration.poses import poses_around
 
     kept = PictureFolder(_new_folder(arguments))
+    distance_m = arguments.distance if on_hand else 0.0
     with _client(arguments, spec) as client:
         client.may_move()
         start = client.joints()
-        poses = poses_around(spec, list(start), arguments.distance if on_hand else 0.0, arguments.poses)
+        poses = poses_around(spec, list(start), distance_m, arguments.poses)
         say(
             f"the arm will move through {len(poses)} poses around where it stands, within the limits and the workspace "
             f"of {arguments.robot}, at {100 * spec.velocity_scale:g} % speed.\nIt does not know what stands around it. "
@@ -234,6 +235,9 @@ def _by_itself(arguments: argparse.Namespace, spec: RobotSpec, board: BoardSpec,
             say("Type yes to move: ", end="")
             if sys.stdin.readline().strip() != "yes":
                 raise CalibrationError("no_robot", "not moved")
+            client.may_move()  # a person takes their time: the robot may have a task by now, or stand elsewhere
+            start = client.joints()
+            poses = poses_around(spec, list(start), distance_m, arguments.poses)
         for number, q in enumerate([*poses, start], start=1):
             client.move_to(q)
             if number > len(poses):

@@ -39,7 +39,7 @@ class KnownGateways:
         known = frozenset((self.current, *others)) if others else frozenset[str]()
         if known == self._schedule:
             return False
-        before = [one for one in self._endpoints if one not in known]
+        before = [one for one in self._endpoints if one != self.current and one not in known]
         self._endpoints, self._number = (self.current, *others, *before), 0
         self._schedule = known
         return True

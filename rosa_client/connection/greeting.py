@@ -115,6 +115,7 @@ class Greeting:
         if isinstance(message, Welcome):
             if not self.ready:
                 log.info("welcomed by %s", self.endpoint)
+                self._pace, self._pace_until_s = 1.0, inf  # another gateway knows nothing of the pace before
             self.ready, self.cause, self.reason = True, "", ""
             self._planned_hz, self.cameras = dict(message.rates_hz), dict(message.cameras)
             self.catch_up, self._permits = message.catch_up, message.permits

@@ -42,7 +42,7 @@ _numbers = itertools.count()
 
 
 class Handshakes:
-    """Watches one socket that is not yet connected."""
+    """Watches the connections of one socket."""
 
     def __init__(self, socket: zmq.Socket[bytes], endpoint: str, encrypted: bool) -> None:
         self._socket, self._endpoint, self._encrypted = socket, endpoint, encrypted
@@ -62,16 +62,11 @@ class Handshakes:
             self._connect_again(now_s)
         return f"{WORDS[self.cause][self._encrypted]} ({self._endpoint})" if self.cause else ""
 
-    def began(self) -> bool:
-        """Whether a connection has come about since this was asked last."""
+    def news(self) -> tuple[bool, bool]:
+        """Whether a connection has come about since this was asked last, and whether there is none any more."""
         self._read()
         began, self._began = self._began, False
-        return began
-
-    def ended(self) -> bool:
-        """Whether there was a connection, and there is none now."""
-        self._read()
-        return self._ended
+        return began, self._ended
 
     def moved(self, endpoint: str) -> None:
         """The socket connects to another endpoint from now on."""

@@ -3,7 +3,7 @@
 Requests are never queued for an absent server: what cannot leave now is dropped, its deadline passes on the robot, and
 the fallback runs. When the server is back the link says hello again by itself (`greeting.py`). With several gateways
 it goes to the next one when its own is lost (`gateways.py`): at once when the connection ends, after a second when the
-other machine is silent.
+other machine is silent. A session lasts no longer than its connection.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import replace
 import zmq
 
 from rosa_client.connection.gateways import KnownGateways
-from rosa_client.connection.greeting import Greeting
+from rosa_client.connection.greeting import HELLO_REQUIRED, Greeting
 from rosa_client.connection.handshakes import Handshakes
 from rosa_client.connection.session_token import SessionToken
 from rosa_contract.endpoint import endpoint_problem, gateways_of, is_loopback
@@ -113,6 +113,7 @@ class GatewayLink(Greeting):
         """Wait up to `timeout_s` for answers; keeps the greeting alive. Bad messages are logged and dropped."""
         # Before the gateway counts as silent: this process may have been stopped for a while.
         answers = self._received(now_s)
+        self._look_at_connection()
         if len(self._gateways) > 1:
             self._look_for_gateway(now_s)
         if not self.ready and (reason := self._handshakes.failure(now_s)):
@@ -129,13 +130,20 @@ class GatewayLink(Greeting):
         # Whoever waits for the socket alone hears nothing of a connection that has ended.
         return min(super().next_due_s(), self._gateways.next_turn_s(), self._looked_s + LOOKS_EVERY_S)
 
+    def _look_at_connection(self) -> None:
+        """A session ends with its connection: what was asked on it is not answered any more, and the next connection
+        has to be greeted. It may be there before anybody looks, where the gateway was started anew."""
+        began, ended = self._handshakes.news()
+        if self.ready and ended:
+            self.lost("disconnected", f"the connection to the gateway at {self.endpoint} has ended")
+        elif self.ready and began:
+            self.lost(HELLO_REQUIRED, f"the connection to the gateway at {self.endpoint} was made anew")
+        if began:
+            self._last_hello_s = -1e9  # what was said before that has not left
+
     def _look_for_gateway(self, now_s: float) -> None:
         """Go to the next gateway where this one is lost."""
         self._looked_s = now_s
-        if not self.ready and self._handshakes.began():
-            self._last_hello_s = -1e9  # what was said before that has not left
-        if self.ready and self._handshakes.ended():
-            self.lost("disconnected", f"the connection to the gateway at {self.endpoint} has ended")
         if not self._gateways.turns(now_s, self.ready, self.cause):
             return
         before, self.endpoint = self.endpoint, self._gateways.current
@@ -209,8 +217,11 @@ class GatewayLink(Greeting):
         return True
 
     def _read(self, frames: list[bytes]) -> Response | None:
+        was_ready = self.ready
         try:
             answer = self.take(codec.decode(frames))
+            if self.ready and not was_ready:
+                self._handshakes.news()  # the connection on which it is welcomed is none that comes later
             if self.gateways is not self._learned:
                 self._learn_gateways()
             if self._token is not None:

@@ -33,7 +33,7 @@ from rosa_client.runtime.runtime import RobotRuntime
 from rosa_client.sensing.picture_quality import PictureQuality
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config.prompts import NOTHING, Instruction
-from rosa_contract.config.tasks import SYSTEM1
+from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1
 from rosa_contract.errors import CodecError
 from rosa_contract.wire.images import EncodedImage
 from rosa_contract.wire.messages import Array, Decide, Decided, Request
@@ -101,7 +101,10 @@ class RobotLoop:
         self.failure: Exception | None = None  # set when the core failed and the loop has ended
         self._clock = MonotonicClock()
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[float], Any]]] = queue.SimpleQueue()
-        self._seen: tuple[int, Seen] | None = None  # the newest observation that was sent, by its number
+        # By its number: the newest observation that was sent, and that of the newest call of System 1 or 2, which a
+        # later one of its round may name again.
+        self._seen: dict[int, Seen] = {}
+        self._of_round = -1
         # The newest call of System 1, and the state that it was about.
         self._asked: tuple[int, Mapping[str, Array] | None] = -1, None
         self._pictures = PictureQuality({}) if pictures is None else pictures
@@ -243,12 +246,10 @@ class RobotLoop:
         for command in commands:
             self._reporter.hear(command, now_s)
             if isinstance(command, Send):
-                if self._seen is None or self._seen[0] != command.observation:
-                    state, images = self.body.observe()
-                    self._seen = command.observation, (state, self._pictures.fit(images))
+                seen = self._observed(command)
                 if command.component == SYSTEM1:
-                    self._asked = command.request_id, self._seen[1][0]
-                self._send(command, self._seen[1], now_s)
+                    self._asked = command.request_id, seen[0]
+                self._send(command, seen, now_s)
                 self.body.publish(command)
             elif isinstance(command, Ask):
                 self.link.ask(command.component, now_s)
@@ -260,6 +261,18 @@ class RobotLoop:
                 elif isinstance(command, TaskEnded):
                     self.link.task_ends(command.task, command.outcome, now_s)
                 self.body.publish(command)
+
+    def _observed(self, send: Send) -> Seen:
+        """What a call is about: what an earlier one with its number has shown, or what there is to see now."""
+        number, seen = send.observation, self._seen.get(send.observation)
+        if seen is None:
+            state, images = self.body.observe()
+            seen = state, self._pictures.fit(images)
+        if send.component in GOAL_COUPLED:
+            self._of_round = number
+        kept = {of: one for of, one in self._seen.items() if of == self._of_round}
+        self._seen = {**kept, number: seen}
+        return seen
 
     def _send(self, send: Send, seen: Seen, now_s: float) -> None:
         """What cannot leave is dropped: its deadline passes and its fallback runs, as for any other loss."""

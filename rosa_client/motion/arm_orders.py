@@ -8,6 +8,8 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+ROUNDING = 1e-6  # of a step: a row is played from its time on
+
 
 class PlayerState(Enum):
     """What the arm is doing; the numbers are those of rosa_interfaces/ArmStatus."""
@@ -31,12 +33,27 @@ class OrderId:
 
 @dataclass(frozen=True)
 class Play:
-    """Play a chunk: `actions` (horizon, dof + grippers), joints in rad then widths in m, `step_s` apart."""
+    """Play a chunk: `actions` (horizon, dof + grippers), joints in rad then widths in m, `step_s` apart.
+
+    A chunk that joins another one in mid-motion skips what has been played meanwhile. If the sender has counted that
+    with another scale than the arm moves with, waypoints would be left out, or played twice.
+    """
 
     actions: npt.ArrayLike
     step_s: float
     skip_s: float = 0.0  # start this far into the chunk
     execute_s: float = 0.0  # play this much of it; 0 = to its end
+    velocity_scale: float | None = (
+        None  # what `skip_s` was counted with; None: that of the arm, whatever it is
+    )
+
+
+def row_at(into_s: float, end_s: float, step_s: float, rows: int) -> int:
+    """Which of a chunk's rows is the target, `into_s` from its beginning, if it is played up to `end_s`. From then on
+    it is the last one that was played."""
+    ended = into_s >= end_s - ROUNDING * step_s
+    slots = min(into_s, end_s) / step_s + (-ROUNDING if ended else ROUNDING)
+    return min(max(0, int(slots)), rows - 1)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rosa_client.motion.arm_orders import (
+    ROUNDING,
     Hold,
     MoveTo,
     Order,
@@ -27,6 +28,7 @@ from rosa_client.motion.arm_orders import (
     PlayerState,
     Setpoint,
     Unreadable,
+    row_at,
 )
 from rosa_client.motion.emergency_stop import STOPPED, EmergencyStop
 from rosa_client.motion.following import RETURNS, Follow, Following
@@ -272,6 +274,13 @@ class ChunkPlayer:
         if not (all(math.isfinite(v) and v >= 0 for v in times.values()) and what.step_s > 0):
             reason = f"chunk: expected finite step_s > 0, skip_s >= 0 and execute_s >= 0, got {times}"
             return Refusal("chunk_time", reason)
+        if what.skip_s > 0 and what.velocity_scale not in (None, self.velocity_scale):
+            reason = (
+                f"chunk: it joins another one in mid-motion, as counted with the robot file's velocity_scale "
+                f"{what.velocity_scale:g}, but the arm moves with {self.velocity_scale:g}; set that back, or change "
+                "the file"
+            )
+            return Refusal("chunk_time", reason)
         refusal = self.limits.refusal(what.actions, "chunk", start)
         long_s = what.step_s * len(np.atleast_1d(np.asarray(what.actions)))
         if refusal is None and what.skip_s >= long_s:
@@ -318,10 +327,10 @@ class ChunkPlayer:
 
     def _follow(self, now_s: float) -> None:
         slots = min(self._chunk_s(now_s), self._end_s) / self._step_s
-        ended = slots >= self._end_s / self._step_s - 1e-6
+        ended = slots >= self._end_s / self._step_s - ROUNDING
         if ended:  # the last executed waypoint stays the target
             self.state = PlayerState.HOLDING
-        index = min(max(0, int(slots + (-1e-6 if ended else 1e-6))), len(self._waypoints) - 1)
+        index = row_at(self._chunk_s(now_s), self._end_s, self._step_s, len(self._waypoints))
         q_rad = self._waypoints[index, : self._dof]
         if (
             self._filter.scale < 1.0 and not ended

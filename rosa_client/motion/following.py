@@ -118,6 +118,8 @@ class Following:
         if fault is STOPPED:
             self._recover_until_s = -math.inf
         self._waits = None
+        if self._leading is not None:  # it has not left, and never will
+            self._leading, self._arrives_s = None, -math.inf
         self._turn(Event.FAULT)
 
     def well(self, now_s: float, q_rad: Array, stopped: bool, gripper_m: Array) -> Refusal | None:
@@ -148,7 +150,9 @@ class Following:
                 self._turn(Event.RESTED)
             return setpoint
         leading, self._leading = self._leading, None
-        return leading if self.gets is Follow.LED else None
+        if leading is not None:  # it leaves now
+            self._path.reset(leading.q_rad)
+        return leading
 
     def _at(self, q_rad: Array, gripper_m: Array) -> Setpoint:
         return Setpoint(q_rad, gripper_m, self._path.goes_to, self._path.stop_s)
@@ -177,7 +181,6 @@ class Following:
 
     def _lead(self, now_s: float, there_rad: Array, gripper_m: Array) -> None:
         within_s = max(LEAD_S, self._way_s(there_rad - self._path.setpoint))
-        self._path.reset(there_rad)
         self._arrives_s = now_s + within_s
         self._leading = Setpoint(there_rad, gripper_m, there_rad, 0.0, within_s)
         self._waits = Refusal(RETURNS, f"the arm is led on from where it stands, for {within_s:.1f} s")

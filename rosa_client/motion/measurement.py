@@ -32,6 +32,7 @@ CONFIRM_S = 0.2  # without a sample in between that does not count
 CONFIRM_SAMPLES = 5
 OVERTAKEN_S = 0.05  # a sample this much older than the newest one was overtaken on its way
 SILENT_S = 1.0  # without a sample that counts
+MAX_DRIFT = 1e-3  # by which two clocks run apart: twice as fast as NTP moves one
 STAMP_SLACK_S = 0.25  # a sample this much sooner than the fastest one so far has a stamp from the future
 
 UNCONFIRMED = Refusal("measurement_unconfirmed", "the arm's position is not confirmed yet")
@@ -176,7 +177,8 @@ class MeasurementCheck:
         if before_s is None or stamp_s < before_s or ahead_s > STAMP_SLACK_S:
             self._offset_s = offset_s
         else:
-            self._offset_s = min(self._offset_s, offset_s)
+            # Or the samples of a clock that is slower would count as older and older.
+            self._offset_s = min(self._offset_s + MAX_DRIFT * (stamp_s - before_s), offset_s)
         if before_s is None:
             return None
         if stamp_s < before_s:

@@ -22,6 +22,7 @@ class RobotError(CausedError):
         "closed": "the robot was closed",
         "no_answer": "nothing is heard from a gateway at this address",
         "silent": "the gateway was heard once, but not for some seconds",
+        "disconnected": "the connection to the gateway has ended; the robot makes another one",
         "hung_up": "the server ended the handshake; it may demand keys",
         "mismatch": "one side has keys, the other has none",
         "refused": "the server refused this robot's key",

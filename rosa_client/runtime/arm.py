@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
+from rosa_client.motion.arm_orders import row_at
 from rosa_client.runtime.commands import OPEN, Inputs, MoveTo, Order, Play
 from rosa_client.runtime.machines import machine
 from rosa_client.runtime.machines.side_machines import LEG_PROGRESS, LegEvent, LegProgress
@@ -41,8 +41,8 @@ class Arm:
             self.unheard_since_s = now_s
         self.last_order, self.ordered_s = order, now_s
         if isinstance(order, Play):
-            last = math.ceil((order.skip_s + order.duration_s) / order.step_s - 1e-6) - 1
-            row = order.actions[min(max(0, last), len(order.actions) - 1)]
+            end_s = order.skip_s + order.duration_s
+            row = order.actions[row_at(end_s, end_s, order.step_s, len(order.actions))]
             self.gripper_m = tuple(row[len(row) - len(self._open_m) :].tolist())
         elif isinstance(order, MoveTo) and order.gripper == OPEN:
             self.gripper_m = self._open_m

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
-from math import inf
+from math import floor, inf
 
 from rosa_client.runtime.commands import CANCELLED, CallEnded
 from rosa_contract.config.tasks import Component
 
 WINDOW = 512  # latencies kept for percentiles
+ROUNDING = 1e-6  # of a period: a call at its time is not one of the time before
 
 
 class Ending(Enum):
@@ -44,6 +45,7 @@ class ComponentCalls:
     late_discarded: int = 0
     latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))  # of calls in time
     _overdue: set[int] = field(default_factory=set)
+    _begins: bool = True  # nothing was sent since the attempt began
 
     @property
     def in_flight(self) -> bool:
@@ -58,14 +60,21 @@ class ComponentCalls:
     def begin(self, now_s: float) -> None:
         """Another attempt: it is due now, and may be sent at once."""
         self.due_s = self.resend_after_s = now_s
+        self._begins = True
 
     def due(self, now_s: float) -> None:
         """It is called now, whatever its period says."""
         self.due_s = now_s
 
-    def not_before(self, first_s: float) -> None:
-        """The server has given it a phase, which it keeps."""
+    def keep_phase(self, first_s: float, now_s: float) -> None:
+        """The server has given it a phase: calls are due at `first_s` and every period after it.
+
+        An attempt that begins later calls at once, and then at these times: the server has put those of others between.
+        """
         self.due_s = max(self.due_s, first_s)
+        if self.component.freq_hz is not None and self._begins and -inf < first_s <= now_s:
+            every_s = 1 / self.component.freq_hz
+            self.due_s = first_s + every_s * floor((now_s - first_s) / every_s + ROUNDING)
 
     def again_after(self, again_s: float) -> None:
         """It is not sent again before then."""
@@ -106,6 +115,7 @@ class ComponentCalls:
         self.sent_s = now_s
         self.deadline_s = now_s + self.component.slo_ms / 1000
         self.sent += 1
+        self._begins = False
         if self.component.freq_hz is not None:
             # Calls that fell due while the robot was busy are skipped, not caught up, and later ones keep their times.
             # A call that a hold makes early moves those after it, so that none comes later than one period.

@@ -281,7 +281,7 @@ def _send(core: Mission, calls: ComponentCalls, prompt: str, now_s: float) -> No
     if calls.name in GOAL_COUPLED:
         core.sight.asks_about(observed)
     number = core.next_request()
-    calls.not_before(core.inputs.first_call_s.get(calls.name, -inf))
+    calls.keep_phase(core.inputs.first_call_s.get(calls.name, -inf), now_s)
     calls.send(number, now_s, period_s(core, calls), core.inputs.catch_up, permitted, observed.number)
     request = (number, calls.name, calls.component.slo_ms, prompt)
     if calls.name != SYSTEM1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rosa_client.motion.arm_orders import row_at
 from rosa_client.runtime.commands import OPEN, MoveTo, Order, Play
 from rosa_contract.config.robot import GripperSpec
 
@@ -34,8 +35,8 @@ class Grasp:
         if self._play is None:
             return self._commanded_m
         play, begun_s = self._play
-        row = int(min((now_s - begun_s) * self._scale, play.duration_s) / play.step_s)
-        told = play.actions[min(max(row, 0), len(play.actions) - 1)]
+        into_s = play.skip_s + (now_s - begun_s) * self._scale
+        told = play.actions[row_at(into_s, play.skip_s + play.duration_s, play.step_s, len(play.actions))]
         return tuple(told[len(told) - len(self._grippers) :].tolist())
 
     def holds(self, measured_m: Sequence[float | None], now_s: float) -> bool:

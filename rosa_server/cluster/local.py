@@ -42,6 +42,7 @@ class Supervised(Lives):
     report_s: float = 0.0  # when to say that it still is not ready
     shm: ShmWriter | None = None
     output: Output | None = None
+    after: Sequence[Supervised] = ()  # whose GPU it takes over: it starts when they have ended
 
     def forget_process(self) -> None:
         self.process = self.shm = self.output = None
@@ -135,7 +136,8 @@ class LocalCluster:
             elif worker.process is not None:
                 self._look_at(worker, now_s)
         for worker in list(self._workers):
-            if worker.process is None and not self._stopping and worker.starts(now_s):
+            worker.after = [one for one in worker.after if one.process is not None]
+            if worker.process is None and not self._stopping and not worker.after and worker.starts(now_s):
                 why = self._start(worker, now_s)
                 if why:
                     lost.append((worker.worker_id, why))
@@ -163,7 +165,8 @@ class LocalCluster:
             self._workers.remove(heir)
 
     def add(self, placement: Placement, replicas: Collection[str]) -> list[str]:
-        """Raises `GpuError`; then none of them is started."""
+        """Raises `GpuError`; then none of them is started. Where a GPU is still in use by a worker that was dropped,
+        they are started when that has ended."""
         if self._factory is None:
             raise ClusterError("not_here", ClusterError.CAUSES["not_here"])
         servers = {placement.replicas[name].server for name in replicas}
@@ -178,19 +181,22 @@ class LocalCluster:
             if replica_name(spec.worker_id) in replicas
         ]
         for spec in specs:
-            self._workers.append(Supervised(spec, numbers=Numbers(self._lives.get(spec.worker_id, 0))))
+            after = [
+                one for one in self._workers if one.dropped and one.spec.gpu and one.spec.gpu == spec.gpu
+            ]
+            numbers = Numbers(self._lives.get(spec.worker_id, 0))
+            self._workers.append(Supervised(spec, numbers=numbers, after=after))
         return [spec.worker_id for spec in specs]
 
     def room(self) -> int:
         """As many as one likes where models run on CPUs."""
         if self._visible is None:  # asking takes a process of its own
             self._visible = visible_gpus()
-        taken = {worker.spec.gpu for worker in self._workers if not worker.dropped}
-        if not self._visible or not any(taken):
-            return MAX_ROOM
-        return len(set(self._visible) - taken)
+        free = self._untaken(self._visible)
+        return MAX_ROOM if free is None else len(free)
 
-    def drop(self, name: str) -> None:
+    def drop(self, name: str) -> list[str]:
+        dropped = []
         for worker in self._workers.named(name):
             self._lives[name] = worker.numbers.last  # no id is given twice
             worker.held = worker.dropped = True
@@ -199,14 +205,23 @@ class LocalCluster:
             else:
                 worker.killed_for = "it is not in the new schedule"
                 worker.process.kill()
+                dropped.append(worker.worker_id)
+        return dropped
+
+    def _untaken(self, visible: Sequence[str]) -> list[str] | None:
+        """The GPUs of no worker that stays, first those that are in use no more; None: workers have none."""
+        used = [worker.spec.gpu for worker in self._workers]
+        if not visible or not any(used):
+            return None
+        taken = {worker.spec.gpu for worker in self._workers if not worker.dropped}
+        return sorted((gpu for gpu in visible if gpu not in taken), key=used.__contains__)
 
     def _free_gpus(self, servers: Sequence[str]) -> dict[str, str]:
-        """A GPU that nobody has for each of these servers; empty where workers have none."""
-        taken = {worker.spec.gpu for worker in self._workers}
+        """A GPU for each of these servers; empty where workers have none."""
         visible = visible_gpus()
-        if not visible or not any(taken):
+        free = self._untaken(visible)
+        if free is None:
             return {}
-        free = [gpu for gpu in visible if gpu not in taken]
         if len(free) < len(servers):
             words = f"{', '.join(servers)}: {len(servers)} GPUs are needed, {len(free)} of {len(visible)} are free"
             raise GpuError("too_few_gpus", words)

@@ -74,7 +74,7 @@ class Lives:
     life: int = 0
     numbers: Numbers = field(default_factory=Numbers)
     reserved: int = 0  # the number of the next life, where it was named before
-    start_at_s: float = 0.0
+    start_at_s: float | None = 0.0  # when the next life is due; None: one runs
     ready_s: float | None = None  # since when this life is ready
     killed_for: str = ""
     misconfigured: str = ""  # why it cannot work as configured
@@ -89,13 +89,13 @@ class Lives:
 
     def begin(self) -> str:
         """The id of the next life."""
-        self.life, self.reserved = self.reserved or self.numbers.take(), 0
+        self.life, self.reserved, self.start_at_s = self.reserved or self.numbers.take(), 0, None
         self.worker_id = f"{self.spec.worker_id}.{self.life}"
         return self.worker_id
 
     def starts(self, now_s: float) -> bool:
-        """Whether the next life is due, if none runs."""
-        return not self.held and now_s >= self.start_at_s
+        """Whether the next life is due."""
+        return not self.held and self.start_at_s is not None and now_s >= self.start_at_s
 
     def ended(self, status: int | None, now_s: float, why: str = "") -> str:
         """This life is over. `status`: its exit status; None: nobody knows it, and `why` says what is known.
@@ -133,9 +133,9 @@ class Roster(list[AnyLives]):
         return [one for one in self if one.spec.worker_id == name]
 
     def hold(self, name: str, held: bool) -> None:
-        """Start a worker of this name again when it ends, or do not."""
+        """Start a worker of this name again when it ends, or do not. One that another one has replaced never is."""
         for one in self.named(name):
-            one.held = held
+            one.held = held or one.dropped
 
     def change(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> None:
         """The next life of this worker has another spec."""
@@ -162,10 +162,15 @@ class Roster(list[AnyLives]):
         return f"{name}.{heir.reserved}"
 
     def is_ready(self, worker_id: str, now_s: float) -> None:
-        """This life has announced itself. An heir takes its place: the old worker is not started again."""
+        """This life has announced itself. An heir takes its place: the old worker is not started again.
+
+        Raises `ValueError` for one that is held, as one that still loaded when it was.
+        """
         one = self.find(worker_id)
         if one is not None:
-            one.ready_s = now_s
+            one.ready_s = now_s if one.ready_s is None else one.ready_s
+            if one.held:
+                raise ValueError("nobody waits for it: it is drained, or another one has its place")
             if not one.waits:
                 self._take_over(one)
 
@@ -179,8 +184,12 @@ class Roster(list[AnyLives]):
         raise ValueError(f"the heir of {name} has ended meanwhile")
 
     def _take_over(self, heir: AnyLives) -> None:
-        if heir.trial_of is not None:
-            heir.trial_of.held, heir.took_from, heir.trial_of = True, heir.trial_of, None
+        if heir.trial_of is None:
+            return
+        old = heir.took_from = heir.trial_of
+        heir.trial_of, old.held, old.dropped = None, True, True
+        if old.start_at_s is not None:  # it has ended already
+            self[:] = [one for one in self if one is not old]
 
     def revert(self, name: str) -> AnyLives:
         """The heir gives the place back to the worker that it took it from, or waits for it no more. Returns the heir,
@@ -192,16 +201,12 @@ class Roster(list[AnyLives]):
         for heir in lives:
             old = heir.took_from or heir.trial_of
             if old is not None and any(one is old for one in lives):
-                old.held = False
+                old.held = old.dropped = False
                 heir.held = heir.dropped = True
                 return heir
         raise ValueError(f"the old worker of {name} has ended meanwhile")
 
     def settle(self, ended: AnyLives) -> None:
         """A life has ended: an heir that never was ready is given up, and one whose heir works leaves."""
-        if ended.dropped:
-            self.remove(ended)
-        elif ended.trial_of is not None:
-            self.remove(ended)
-        elif len(self.named(ended.spec.worker_id)) > 1 and ended.held:
+        if ended.dropped or ended.trial_of is not None:
             self.remove(ended)

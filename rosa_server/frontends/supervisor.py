@@ -109,31 +109,32 @@ class Frontends:
         self._reaper.close()
 
     def _start(self, one: Running, now_s: float) -> None:
-        ours, theirs = os.pipe()
-        os.set_blocking(ours, False)
-        output: Output | None = None
-        log_fd = os.dup(2)
-        try:
-            output = Output()
-            spec = replace(one.spec, parent_pid=os.getpid(), log_fd=log_fd, status_fd=theirs)
-            one.process = subprocess.Popen(
-                spec.command(),
-                stdin=subprocess.DEVNULL,
-                stdout=output.theirs,
-                stderr=output.theirs,
-                pass_fds=(theirs, log_fd),
-                process_group=0,  # Ctrl-C is the server's
-            )
-        except OSError as error:  # no descriptor, no process, no memory
-            os.close(ours)
-            if output is not None:
-                output.close()
-            one.start_at_s = one.backoff.later(now_s)
-            log.warning("frontend_lost", frontend=one.spec.name, reason=f"could not be started: {error}")
-            return
-        finally:
-            os.close(theirs)
-            os.close(log_fd)
+        ours, output = -1, None
+        with contextlib.ExitStack() as theirs:  # what the process has, and is closed here
+            try:
+                ours, status_fd = os.pipe()
+                theirs.callback(os.close, status_fd)
+                os.set_blocking(ours, False)
+                log_fd = os.dup(2)
+                theirs.callback(os.close, log_fd)
+                output = Output()
+                spec = replace(one.spec, parent_pid=os.getpid(), log_fd=log_fd, status_fd=status_fd)
+                one.process = subprocess.Popen(
+                    spec.command(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output.theirs,
+                    stderr=output.theirs,
+                    pass_fds=(status_fd, log_fd),
+                    process_group=0,  # Ctrl-C is the server's
+                )
+            except OSError as error:  # no descriptor, no process, no memory
+                if ours >= 0:
+                    os.close(ours)
+                if output is not None:
+                    output.close()
+                one.start_at_s = one.backoff.later(now_s)
+                log.warning("frontend_lost", frontend=one.spec.name, reason=f"could not be started: {error}")
+                return
         self._reaper.watch(one.process.pid)
         output.started()
         one.output, one.status, one.line, one.listening_s = output, ours, b"", None

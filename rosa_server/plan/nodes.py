@@ -54,8 +54,9 @@ def housed(
     stages: Sequence[Stage], server_on: Mapping[str, str], room: Mapping[str, int]
 ) -> list[dict[str, str]]:
     """Server -> node, for each stage of a change. A new server goes to a node that has a GPU for it by then: away from
-    what stands in for it, or what it stands in for; then to one that runs its model already, and so has its weights;
-    then to the one with the fewest servers. `room`: node -> further servers that it has GPUs for. Raises `NoRoom`."""
+    what stands in for it, or what it stands in for; then away from others of the same standby, which stands in for one
+    of them only; then to one that runs its model already, and so has its weights; then to the one with the fewest
+    servers. `room`: node -> further servers that it has GPUs for. Raises `NoRoom`."""
     at, free, found = dict(server_on), dict(room), []
     standbys = stages[-1].placement.standbys if stages else {}
     for stage in stages:
@@ -65,16 +66,17 @@ def housed(
             if not nodes:
                 raise NoRoom(f"no node has a free GPU for {server}")
             own = {name: one.model for name, one in replicas.items() if one.server == server}
-            beside = {one for name in own for one in standbys.get(name, ())}
-            beside |= {name for name, some in standbys.items() if own.keys() & set(some)}
+            covers = {one for name in own for one in standbys.get(name, ())}
+            rivals = {name for name, some in standbys.items() if covers & set(some)}
+            beside = covers | {name for name, some in standbys.items() if own.keys() & set(some)}
             ranks = {}
             for node in nodes:
                 there = [
                     one for one in replicas.values() if one.server != server and at.get(one.server) == node
                 ]
                 lacks = set(own.values()) - {one.model for one in there}
-                close = any(one.id in beside for one in there)
-                ranks[node] = (close, len(lacks), len({one.server for one in there}), node)
+                close = [any(one.id in some for one in there) for some in (beside, rivals)]
+                ranks[node] = (*close, len(lacks), len({one.server for one in there}), node)
             at[server] = min(nodes, key=ranks.__getitem__)
             free[at[server]] -= 1
         found.append({one.server: at[one.server] for one in replicas.values()})

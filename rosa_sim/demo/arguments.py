@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
+from rosa_contract.endpoint import gateways_problem
 from rosa_sim.cell.layout.hardware import PICK_PLACE, SORT_PARTS
 from rosa_sim.faults.table import CONTROLLER, FAULTS
 
@@ -100,6 +101,14 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--config", type=Path, help="factory file (default: that of --policy)")
     parser.add_argument(
+        "--gateway",
+        default="",
+        metavar="ENDPOINT",
+        help="a server that runs already, with the same factory file, such as tcp://gpu-box:5570; several with commas"
+        " between them are tried in turn (default: the demo starts its own)",
+    )
+    parser.add_argument("--keys", default="", help="with --gateway: key folder of `rosa keys`")
+    parser.add_argument(
         "--arm",
         choices=ARMS,
         default="mujoco",
@@ -124,6 +133,14 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
             parser.error(f"{option}: {args.task} has {', '.join(known)}, got {chosen}")
     if args.fault and args.fault != "list" and not task.faults:
         parser.error(f"--fault: faults can be injected into {PICK_PLACE} only, not into {args.task}")
+    if args.gateway and (problem := gateways_problem(args.gateway)):
+        parser.error(f"--gateway: {problem}")
+    if args.gateway and args.fault and args.fault != "list":
+        parser.error(
+            "--fault: faults are injected into the demo's own server and link, so not with --gateway"
+        )
+    if args.keys and not args.gateway:
+        parser.error("--keys: the demo's own server has none; they are for the one of --gateway")
     args.robot = args.robot or task.robots[args.arm]
     args.config = args.config or task.policies[args.policy]
     args.timeout = task.timeout_s if args.timeout is None else args.timeout

@@ -47,10 +47,11 @@ def main() -> int:
     try:
         injected = fault_called(args.fault) if args.fault else None
         factory = load_factory(args.config)
-        check_served(factory, str(args.config))
+        if not args.gateway:
+            check_served(factory, str(args.config))
         folder = args.out / datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         folder.mkdir(parents=True)
-        config = on_free_ports(args.config, factory, folder)
+        config = args.config if args.gateway else on_free_ports(args.config, factory, folder)
         if config != args.config:
             factory = load_factory(config)
             tell(f"a port of {args.config} is in use: this demo has its server on {factory.gateway.bind}")
@@ -58,7 +59,8 @@ def main() -> int:
             namespace=args.namespace,
             config=str(config),
             robot=str(args.robot),
-            gateway=factory.gateway.bind,
+            gateway=args.gateway or factory.gateway.bind,
+            keys=args.keys,
             record=str(folder / "run.mcap"),
         )
         judge = judge_of(args.task, factory.tasks[factory.robot_fleet[0].task])
@@ -91,7 +93,7 @@ def main() -> int:
 
     try:
         with (
-            FaultyCell(made, folder / "logs", last=True, graph=graph) as cell,
+            FaultyCell(made, folder / "logs", last=True, graph=graph, serves=not args.gateway) as cell,
             watch(
                 args.namespace,
                 task,
@@ -105,8 +107,8 @@ def main() -> int:
             shots = runner.shots
             run = DemoRun(args, cell, runner, say, fault_runs)
             runner.wait_ready(120.0)
-            models = report.counted(len(factory.models), "served model")
-            say.line(f"{task} with {models}; {report.counted(args.episodes, 'episode')}")
+            server = args.gateway or report.counted(len(factory.models), "served model")
+            say.line(f"{task} with {server}; {report.counted(args.episodes, 'episode')}")
             if judge is not None:
                 say.line(f"rule: {factory.tasks[task].components[SYSTEM2].prompt}")
                 say.line("left and right are the robot's, which the film sees from the front")
@@ -123,7 +125,7 @@ def main() -> int:
                 }
                 records.summary(episodes, extra)
             run.close()
-            saved = sharing.read(factory.gateway.metrics_port)
+            saved = None if args.gateway else sharing.read(factory.gateway.metrics_port)
             records.summary(episodes, {**extra, "sharing": saved.plain() if saved else None})
             if saved:
                 say.line(f"\n{saved.line()}")

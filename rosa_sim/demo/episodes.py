@@ -24,6 +24,7 @@ from std_srvs.srv import Trigger
 
 from rosa_client.bringup.supervisor import signals_wait
 from rosa_client.nodes.base.qos import AUDITS, LATEST
+from rosa_client.ros.ending import ends_in_time
 from rosa_client.runtime.ladder import RECOVER_ARM
 from rosa_sim.demo.report import Episode, components_of
 from rosa_sim.demo.video import Shot
@@ -332,5 +333,6 @@ def episodes(namespace: str, task: str, **options: Any) -> Iterator[EpisodeRunne
     try:
         yield runner
     finally:
-        runner.close()
-        rclpy.try_shutdown()
+        with ends_in_time():
+            runner.close()
+            rclpy.try_shutdown()

@@ -112,6 +112,8 @@ def possible(world: ArmWorld) -> Iterator[Event]:
     if player.emergency_stop.latched:
         yield "the stop is released", _then(lambda w: w.player.release_emergency_stop("Ada", "test"))
     yield "the stop is pressed", _then(ArmWorld.press)
+    if arm.leads and player._following.gets is Follow.NOTHING:
+        yield "it is recovered, and the stop is pressed at once", _then(_press_as_it_is_led)
     if arm.leads or not arm.lies:
         yield "a person recovers it", _then(ArmWorld.recover)
     if world.may_return and player._following.gets in (Follow.STOPPING, Follow.NOTHING):
@@ -160,6 +162,16 @@ def _for_long(measured: str) -> Callable[[ArmWorld], None]:
         world.pass_time(SHORT, measured)
 
     return happen
+
+
+def _press_as_it_is_led(world: ArmWorld) -> None:
+    """In the control period between the decision to lead it on and the command."""
+    world.recover()
+    for _ in range(SHORT):
+        if world.player._following._leading is not None:
+            break
+        world.period()
+    world.press()
 
 
 def _lie(world: ArmWorld) -> None:

@@ -242,8 +242,11 @@ class ArmWorld:
         now_s = self.arm.now_s
         if alive:
             self.player.alive(now_s, self.player.last)
-        led = self._is_led
+        led, busy_until_s = self._is_led, self.arm.busy_until_s
+        halted = self.player.emergency_stop.latched or self.player._off_duty is not None
         self.loop.period(now_s)
+        if halted and self.arm.busy_until_s > busy_until_s and not np.allclose(self.arm.sent_rad, self.sent):
+            self.problems.append("it is led elsewhere although it is stopped")
         self.arm.pass_time(measured)
         self._judge(led or self._is_led)
 

@@ -86,12 +86,17 @@ class FaultyCell:
         logs: Path,
         last: bool = False,
         graph: Callable[[Robot], list[NodeSpec]] = robot_graph,
+        serves: bool = True,
     ) -> None:
-        """`last` as in `Bringup`. `graph`: the robot's nodes without faults."""
+        """`last` as in `Bringup`. `graph`: the robot's nodes without faults. `serves`: with a server of its own."""
         self.setup = made
         self._healthy = graph
         self.bringup = Bringup(
-            [made.robot], server=made.robot.config, logs=logs, last=last, graph=self._graph
+            [made.robot],
+            server=made.robot.config if serves else None,
+            logs=logs,
+            last=last,
+            graph=self._graph,
         )
 
     def __enter__(self) -> FaultyCell:

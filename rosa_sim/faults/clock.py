@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock as ClockMessage
 
 from rosa_client.nodes.base.parameters import Parameter, declare
 from rosa_client.nodes.base.shell import run_node
+from rosa_client.ros.clock import steady_timer
 from rosa_sim.faults.switch import Switch
 
 PARAMETERS = {"control": Parameter("", "file that makes the clock jump")}
@@ -29,8 +29,7 @@ class JumpingClock(Node):
         self._switch = Switch(self.get_parameter("control").value)
         newest = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         self._clock_out = self.create_publisher(ClockMessage, "/clock", newest)
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(1 / RATE_HZ, self._tick, clock=steady)
+        steady_timer(self, 1 / RATE_HZ, self._tick)
 
     def close(self) -> None:
         """Nothing to release."""

@@ -1,5 +1,5 @@
-"""Two machines on one with a gateway each, the simulated Panda, 32 robots, and what they lost to what went wrong with
-the machines and to what people did. `--one-gateway`: one server, whose workers are on both.
+"""Two machines on one with a gateway each, 32 robots and the simulated Panda, and what they lost to what went wrong
+with the machines and to what people did. `--one-gateway`: one server, whose workers are on both, and no Panda.
 
 make cluster, or .venv-ray/bin/python -m rosa_sim.machines [--one-gateway] [--robots 32] [--repeat 1] [--no-panda]
     [--json FILE]
@@ -8,22 +8,19 @@ make cluster, or .venv-ray/bin/python -m rosa_sim.machines [--one-gateway] [--ro
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import signal
 import sys
-import sysconfig
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-import yaml
-
 from rosa_sim.machines import gateway_each
 from rosa_sim.machines.nodes import two_nodes
+from rosa_sim.machines.panda import python_of
 from rosa_sim.machines.planned import plan
 from rosa_sim.machines.rows import Row, table, together
 from rosa_sim.machines.story import AFTER_S, Story, factory, story
@@ -34,8 +31,6 @@ SERVERS = 2  # of the schedule that it begins with
 CALM_S = 6.0
 CUT_S = 3.0
 LONG_S = 600.0
-PANDA_S = 180.0
-CONFIGS = Path(__file__).parents[2] / "configs"
 
 
 class Events:
@@ -136,34 +131,6 @@ def once(robots: int) -> list[Row]:
     return rows
 
 
-def python_of(package: str) -> str:
-    """The interpreter of the environment that has this package; the ROS 2 wheels work in their own one only."""
-    found = importlib.util.find_spec(package)
-    if found is None or found.origin is None:
-        return ""
-    own = Path(found.origin).parents[4] / "bin" / "python"
-    return str(own) if own.exists() else sys.executable
-
-
-def panda() -> str:
-    """One episode of the simulated Panda with the shipped models, on two new machines. Returns what came of it.
-
-    Raises `TimeoutError` where it does not succeed.
-    """
-    with two_nodes() as nodes, tempfile.TemporaryDirectory(prefix="rosa-panda-") as folder:
-        content = yaml.safe_load((CONFIGS / "pick_place.yaml").read_text())
-        content["server_cluster"] |= {"cluster": "ray", "address": nodes.address}
-        config = Path(folder) / "panda.yaml"
-        config.write_text(yaml.safe_dump(content))
-        words = ("--episodes", "1", "--config", str(config), "--no-video", "--out", folder)
-        nodes.environment["PYTHONPATH"] += f"{os.pathsep}{sysconfig.get_paths()['purelib']}"  # for Ray
-        done = nodes.run(nodes.one, (python_of("rclpy"), "-m", "rosa_sim.demo", *words), PANDA_S)
-        found = [line for line in done.stdout.splitlines() if "succeeded" in line]
-        if done.returncode or not found:
-            raise TimeoutError(f"the Panda did not succeed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        return found[0]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--robots", type=int, default=32)
@@ -177,16 +144,21 @@ def main() -> int:
     if why := denied():
         print(f"this needs network namespaces, which need root and `ip`: {why}", file=sys.stderr)
         return 2
-    if not arguments.no_panda and not python_of("rclpy"):
+    panda = not arguments.no_panda and not arguments.one_gateway
+    if panda and not python_of("rclpy"):
         print("no rclpy here, so no simulated Panda", flush=True)
-    elif not arguments.no_panda:
-        print(f"simulated Panda, shipped models on Ray's nodes: {panda()}", flush=True)
-    play = once if arguments.one_gateway else gateway_each.once
-    rows = [row for _ in range(arguments.repeat) for row in play(arguments.robots)]
+        panda = False
+    rows, worked = [], True
+    for _ in range(arguments.repeat):
+        if arguments.one_gateway:
+            rows += once(arguments.robots)
+            continue
+        its, well = gateway_each.once(arguments.robots, panda)
+        rows, worked = rows + its, worked and well
     print(table(together(rows)))
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
-    return 1 if any(row.lost for row in rows) else 0
+    return 0 if worked and not any(row.lost for row in rows) else 1
 
 
 if __name__ == "__main__":

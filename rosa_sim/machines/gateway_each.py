@@ -1,7 +1,9 @@
-"""Two machines with a gateway each, of one schedule, started by `rosa up`; robots of both, and what goes wrong."""
+"""Two machines with a gateway each, of one schedule, started by `rosa up`; robots of both, the simulated Panda among
+them, and what goes wrong."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,11 +19,13 @@ import yaml
 
 from rosa_server.serving.edge.access import make_keys
 from rosa_sim.machines.nodes import Nodes, two_nodes
+from rosa_sim.machines.panda import Panda, with_panda
 from rosa_sim.machines.planned import plan
 from rosa_sim.machines.rows import Row
 from rosa_sim.machines.story import AFTER_S, ROBOTS_PORT, Story, factory
 
 SERVERS = 3  # of which one stands by
+PANDA_SERVERS = 2  # more, for its policy and its monitor
 CALM_S = 4.0
 CUT_S = 3.0
 LONG_S = 900.0
@@ -37,19 +41,24 @@ class GatewayEach(Story):
         super().__init__(nodes, folder)
         self._environment["XDG_RUNTIME_DIR"] = nodes.environment["XDG_RUNTIME_DIR"]
         self._up = False
+        self.theirs = "gpu1"  # a server of `b`
+        self.all_of_them = self.less = ""  # the schedule that it begins with, and one with a server less
         self._words: tuple[str, ...] = ()
         hosts = {"a": nodes.one.address, "b": nodes.two.address}
         # Both machines have this one's files, so the sockets of their commands must have different names.
         self.robots_at = {n: f"tcp://{host}:{ROBOTS_PORT + i}" for i, (n, host) in enumerate(hosts.items())}
-        self._nodes_file = {
+        self._nodes_file: dict[str, dict[str, Any]] = {
             name: {"robots": self.robots_at[name], "gateways": f"tcp://{host}:{ROBOTS_PORT + 10}"}
             for name, host in hosts.items()
         }
 
     def up(self, content: dict[str, Any]) -> None:
         """Raises `RuntimeError` with what `rosa up` says where it refuses."""
-        folder = self._folder
-        told = plan(self.nodes, content, folder, SERVERS, standby=1)
+        folder, servers = self._folder, content["server_cluster"]["num_servers"]
+        less, told = (plan(self.nodes, content, folder, count, standby=1) for count in (servers - 1, servers))
+        self.less, self.all_of_them = less[1], told[1]
+        if servers > SERVERS:
+            self._place(Path(told[1]))
         (folder / "factory.yaml").write_text(yaml.safe_dump(content))
         make_keys(folder / "keys", nodes=("a", "b"))
         (folder / "nodes.yaml").write_text(
@@ -61,6 +70,14 @@ class GatewayEach(Story):
         if done.returncode:
             raise RuntimeError(f"rosa up: {done.stdout[-2000:]}{done.stderr[-2000:]}{self.text()[-2000:]}")
         self._up = True
+
+    def _place(self, schedule: Path) -> None:
+        """One server of the robots' model on `b`, all others on `a`: the standby stands in for one server, and with the
+        machine of `b` no more than that is lost."""
+        servers = json.loads(schedule.read_text())["servers"]
+        self.theirs = [one["id"] for one in servers if one["models"] == ["policy"]][-1]
+        self._nodes_file["b"]["servers"] = [self.theirs]
+        self._nodes_file["a"]["servers"] = [one["id"] for one in servers if one["id"] != self.theirs]
 
     def again(self) -> subprocess.CompletedProcess[str]:
         """The same command once more."""
@@ -87,12 +104,17 @@ class GatewayEach(Story):
         """As `events`, of one gateway."""
         return self.events(name, since_s, self.text(node))
 
+    def gateways(self, first: str) -> str:
+        """What a robot is told that begins with this one."""
+        return ",".join(
+            self.robots_at[name] for name in sorted(self.robots_at, key=lambda name: name != first)
+        )
+
     def fleet(self, count: int) -> None:
         """`count` robots, on the first machine."""
-        for name, other in ("ab", "ba"):
-            gateways = f"{self.robots_at[name]},{self.robots_at[other]}"
+        for name in "ab":
             half = count // 2 if name == "b" else count - count // 2
-            words = (gateways, str(self._folder / "factory.yaml"), str(half), str(LONG_S))
+            words = (self.gateways(name), str(self._folder / "factory.yaml"), str(half), str(LONG_S))
             told = (str(self._folder / f"{name}.jsonl"), name)
             command = (sys.executable, "-m", "rosa_sim.machines.robots", *words, *told)
             self.start(self.nodes.one, command, self._folder / f"robots_{name}.log")
@@ -110,23 +132,33 @@ class GatewayEach(Story):
 class GatewayEvents:
     """What goes wrong or is done by people, one after the other, and what it cost."""
 
-    def __init__(self, told: GatewayEach, folder: Path, robots: int) -> None:
+    def __init__(self, told: GatewayEach, folder: Path, robots: int, panda: bool = False) -> None:
         self._told, self._folder, self._nodes, self._robots = told, folder, told.nodes, robots
+        self._with_panda = panda
+        self._panda: Panda | None = None
 
     def begin(self) -> None:
-        """Gateways and robots. Raises `TimeoutError`, `RuntimeError`."""
+        """Gateways, robots, and the Panda at `b`. Raises `TimeoutError`, `RuntimeError`."""
         told, (old, new) = self._told, (self._folder / "old", self._folder / "new")
         for path in (old, new):
             path.write_text("weights")
         content = factory(self._nodes, workers=0, weights=str(old))
         content["models"]["policy"]["backend"] = BACKEND
         content["robot_fleet"][0]["num_robots"] = self._robots
-        told.up(content)
+        content["server_cluster"]["num_servers"] = SERVERS + self._with_panda * PANDA_SERVERS
+        told.up(with_panda(content) if self._with_panda else content)
         told.until(
             lambda: told.events_at("a", "peer_here") and told.events_at("b", "peer_here"), "both gateways"
         )
         told.fleet(self._robots)
         told.until(lambda: len(told.served(0.0)) == self._robots, "every robot served")
+        if self._with_panda:
+            config = self._folder / "factory.yaml"
+            self._panda = Panda(told, told.gateways("b"), config, self._folder)
+
+    def end(self) -> bool:
+        """Whether the Panda did its work, where there is one."""
+        return self._panda is None or self._panda.end()
 
     def one_of_each(self) -> list[Row]:
         """What happens to one node is seen from the other one; what people order, they order at `a`."""
@@ -141,11 +173,15 @@ class GatewayEvents:
                 "worker_ready",
             ),
             self._happens(f"the link of b is cut for {CUT_S:g} s", self._cut, "a", "peer_lost", "peer_here"),
-            self._ordered("a server of b is drained, at a", "drain", "gpu1"),
-            self._ordered("and given back, at a", "undrain", "gpu1"),
+            self._ordered("a server of b is drained, at a", "drain", told.theirs),
+            self._ordered("and given back, at a", "undrain", told.theirs),
             self._ordered(
                 "new weights for both, at a", "rollout", "policy", new, "--shadow", "2", "--slower", "10"
             ),
+        ]
+        rows += [
+            self._ordered("a schedule with a server less, at a", "reschedule", told.less),
+            self._ordered("and the one before again, at a", "reschedule", told.all_of_them),
         ]
         had = told.slots("b")
         rows.append(
@@ -213,8 +249,11 @@ def gateway_each(nodes: Nodes, folder: Path) -> Iterator[GatewayEach]:
         made.close()
 
 
-def once(robots: int) -> list[Row]:
-    """Two new machines with a gateway each, robots, one of each event, and a clean end."""
+def once(robots: int, panda: bool) -> tuple[list[Row], bool]:
+    """Two new machines with a gateway each, robots, one of each event, and a clean end.
+
+    Returns what it cost the robots, and whether the Panda did its work.
+    """
     began_s = time.monotonic()
     print("starting two nodes of Ray, and a gateway on each ...", flush=True)
     with (
@@ -222,10 +261,11 @@ def once(robots: int) -> list[Row]:
         tempfile.TemporaryDirectory(prefix="rosa-each-") as folder,
         gateway_each(nodes, Path(folder)) as told,
     ):
-        events = GatewayEvents(told, Path(folder), robots)
+        events = GatewayEvents(told, Path(folder), robots, panda)
         events.begin()
         print(f"{robots} robots are served after {time.monotonic() - began_s:.0f} s", flush=True)
         rows = events.one_of_each()
+        worked = events.end()
         print(told.down().strip(), flush=True)
         left = [pid for machine in (nodes.one, nodes.two) for pid in nodes.named(machine, b"rosa_server.")]
         if left:
@@ -236,4 +276,4 @@ def once(robots: int) -> list[Row]:
         f"{robots} robots, {len(calls)} calls, {in_time} in time; ended clean after {took_s:.0f} s",
         flush=True,
     )
-    return rows
+    return rows, worked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from rosa_contract.shipped import shipped
 from rosa_server.scheduler.profiles.library import file_name
 from rosa_server.scheduler.profiles.profile import STATIC, Configuration, Profile, ServiceTime, save_profile
 from rosa_server.scheduler.profiles.queueing import batch_latencies_ms, summarise
@@ -19,6 +21,7 @@ SIZES = (1, 4, 16)
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # of a server's most
 REQUESTS, JITTER, SEED = 2000, 0.05, 1
 PLAN_S = 90.0
+PROFILES = shipped("configs", "profiles")
 
 
 def _always(runs_ms: float, size: int) -> float:
@@ -42,6 +45,15 @@ def write_profile(folder: Path, model: str, first_ms: float, each_ms: float) -> 
     save_profile(profile, folder / "cpu" / file_name(model))
 
 
+def copy_profiles(content: dict[str, Any], folder: Path) -> None:
+    """Those that are shipped of a factory's models, to where it is planned from."""
+    hardware = content["server_cluster"]["gpu_type"]
+    for model in content["models"]:
+        source = PROFILES / hardware / file_name(model)
+        if source.exists():
+            shutil.copy(source, folder / hardware)
+
+
 def plan(
     nodes: Nodes, content: dict[str, Any], folder: Path, servers: int, standby: int = 0
 ) -> tuple[str, ...]:
@@ -50,6 +62,7 @@ def plan(
     options = content["models"]["policy"]["options"]
     profiles, path = folder / "profiles", folder / f"plan{servers}.json"
     write_profile(profiles, "policy", options["latency_ms"], options["per_item_ms"])
+    copy_profiles(content, profiles)
     source = folder / "to_plan.yaml"
     source.write_text(yaml.safe_dump(content))
     words: tuple[str, ...] = (

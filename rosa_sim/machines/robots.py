@@ -17,6 +17,7 @@ from rosa_sim.fleet.live import LiveFleet
 from rosa_sim.fleet.robot import Habits, VirtualRobot
 from rosa_sim.fleet.simulation import Joining
 
+TASK = "pick"  # theirs, in the factory file
 STAGGER_S = 0.05
 PERSON_S = 1.0  # after which somebody resumes a robot that has called
 
@@ -46,8 +47,7 @@ def main(argv: Sequence[str]) -> int:
     endpoint, path, count, seconds, calls, *named = argv
     name = named[0] if named else "robot"
     factory, clock = load_factory(path), MonotonicClock()
-    task = next(iter(factory.tasks))
-    joining = [Joining(f"{name}{i:02d}", task, i * STAGGER_S) for i in range(int(count))]
+    joining = [Joining(f"{name}{i:02d}", TASK, i * STAGGER_S) for i in range(int(count))]
     fleet = LiveFleet(
         endpoint, factory, joining, Writer(Path(calls)), clock.now_s(), Habits(operator_s=PERSON_S)
     )

@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 from rosa_sim.machines.nodes import Nodes
+from rosa_sim.machines.robots import TASK
 from rosa_sim.namespaces import Machine
 
 SLO_MS = 500.0
@@ -43,8 +44,8 @@ def factory(nodes: Nodes, workers: int = 2, gpu_type: str = "cpu", **options: An
             "cluster": "ray",
             "address": nodes.address,
         },
-        "robot_fleet": [{"task": "pick", "num_robots": 32}],
-        "pick": {
+        "robot_fleet": [{"task": TASK, "num_robots": 32}],
+        TASK: {
             "pipeline": {"action_period_ms": 800},
             "components": {"system1": {"model": "policy", "slo_ms": SLO_MS, "fallback": "stop_and_resend"}},
         },

@@ -290,6 +290,19 @@ def test_heavy_libraries_stay_where_they_are_named() -> None:
             )
 
 
+def test_every_timer_is_on_steady_time() -> None:
+    """A timer of ROS time stands still when the wall clock is set back."""
+    home = "rosa_client/ros/clock.py"
+    for _, path in FILES:
+        where = str(path.relative_to(ROOT))
+        made = [
+            node.lineno
+            for node in nodes_of(path)
+            if isinstance(node, ast.Attribute) and node.attr == "create_timer"
+        ]
+        assert where == home or not made, f"{where}:{made}: a timer is made by steady_timer in {home}"
+
+
 def test_packages_use_nothing_of_the_folders_that_use_them() -> None:
     """Neither by an import, nor by a name in a file that imports by name or changes where Python looks."""
     modules = {path.stem for folder in USERS for path in (ROOT / folder).iterdir()} | set(USERS)

@@ -59,10 +59,10 @@ def begun(processes: Sequence[Process], tests: Sequence[str] = ALL) -> Lanes:
     return lanes
 
 
-def run(lanes: Lanes, processes: Sequence[Process], slow: int = 0) -> None:
+def run(lanes: Lanes, processes: Sequence[Process], slow: int = 0, turns: int = 1000) -> None:
     """Process `slow` takes three turns for one."""
     turn = 0
-    while any(process.running is not None for process in processes):
+    while any(process.running is not None for process in processes) and turn < turns:
         turn += 1
         for number, process in enumerate(processes):
             if process.running is not None and (number != slow or turn % 3 == 0):
@@ -106,22 +106,29 @@ def test_one_process_in_four_is_for_robots_and_one_for_servers() -> None:
     assert Counter(roles(9)) == {Lane.ROBOTS: 2, Lane.SERVERS: 2, Lane.BESIDE: 5}
 
 
-@pytest.mark.parametrize("which", [0, 1, 2, 3])
-def test_what_a_crashed_process_had_not_ended_goes_to_others_but_for_what_it_crashed_in(which: int) -> None:
-    processes = [Process(number) for number in range(4)]
+@pytest.mark.parametrize("count", [1, 3, 4])
+@pytest.mark.parametrize("turns", range(26))
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_what_a_crashed_process_had_not_ended_goes_to_others_but_for_what_it_crashed_in(
+    which: int, turns: int, count: int
+) -> None:
+    processes = [Process(number) for number in range(count)]
     lanes = begun(processes)
-    crashing = processes.pop(which)
-    assert crashing.running is not None
-    crashed_in = ALL[crashing.running]
-    assert lanes.remove_node(crashing) == crashed_in
-    fresh = Process(4)
+    run(lanes, processes, turns=turns)
+    crashing = processes[which % count]
+    if (running := crashing.running) is None:
+        return
+    assert lanes.remove_node(crashing) == ALL[running]
+    processes.remove(crashing)
+    run(lanes, processes, turns=turns)
+    fresh = Process(count)
     lanes.add_node(fresh)
     lanes.add_node_collection(fresh, ALL)
     lanes.schedule()
-    processes.append(fresh)
-    run(lanes, processes)
-    done = [ALL[index] for process in processes for index in process.done]
-    assert sorted([*done, crashed_in]) == sorted(ALL)
+    run(lanes, [*processes, fresh])
+    done = [index for process in (*processes, crashing, fresh) for index in process.done]
+    assert sorted([*done, running]) == list(range(len(ALL)))
+    assert lanes.tests_finished
 
 
 def test_processes_that_see_different_tests_are_an_error() -> None:

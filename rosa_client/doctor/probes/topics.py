@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import rclpy
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from rosa_interfaces.msg import ArmStatus
 from sensor_msgs.msg import CompressedImage, Image, JointState
@@ -22,6 +19,7 @@ from rosa_client.drivers.arms.ros2_control_rules import resolve
 from rosa_client.motion.arm_orders import PlayerState
 from rosa_client.nodes.base.environment import prepare_environment
 from rosa_client.nodes.base.qos import asked, offers
+from rosa_client.ros.own_node import own_node
 from rosa_client.sensing.picture_offers import why_unmatched
 from rosa_contract.config.cameras import CameraSpec, picture_topic
 from rosa_contract.errors import CodecError
@@ -49,18 +47,9 @@ def listen(
 ) -> tuple[list[PicturesFact], ArmFact]:
     """`controllers`: name -> its topic, and whether it `takes` or `gives` what is sent there; `actions`: -> type."""
     prepare_environment()
-    context = rclpy.Context()
-    rclpy.init(args=[], context=context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
-    node = rclpy.create_node(f"rosa_doctor_{os.getpid()}", context=context)
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-    try:
+    with own_node("rosa_doctor") as (node, executor):
         listener = _Listener(node, executor, f"/{namespace.strip('/')}", cameras)
         return listener.listen(controllers, actions, seconds)
-    finally:
-        executor.shutdown()
-        node.destroy_node()
-        rclpy.shutdown(context=context)
 
 
 class _Listener:

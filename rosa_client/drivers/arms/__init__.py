@@ -102,6 +102,17 @@ class RecoveringArm(Protocol):
 
 
 @runtime_checkable
+class HaltingArm(Protocol):
+    """An arm that may begin something later than it was told to: a gripper may finish its last goal first."""
+
+    def halt(self) -> None:
+        """Begin nothing any more: what still waits is dropped, and commands only hold. Must not block."""
+
+    def go_on(self) -> None:
+        """An order that moves was taken: obey the commands again."""
+
+
+@runtime_checkable
 class Scene(Protocol):
     """The simulated cell around an arm. Called from the control loop's thread only."""
 
@@ -144,6 +155,11 @@ def rests(arm: ArmDriver | FollowedArm, command: Command) -> tuple[Array, float]
 def recovering(arm: ArmDriver) -> RecoveringArm | None:
     """The arm itself when it has `recover`; None for any other driver."""
     return arm if isinstance(arm, RecoveringArm) else None
+
+
+def halting(arm: ArmDriver) -> HaltingArm | None:
+    """The arm itself when it has `halt` and `go_on`; None for any other driver."""
+    return arm if isinstance(arm, HaltingArm) else None
 
 
 def create_arm(name: str, spec: RobotSpec, seed: int) -> ArmDriver:

@@ -118,6 +118,12 @@ class FrankaArm:
                 self._link.recovering("begins")
         self._wanted.set()
 
+    def halt(self) -> None:
+        self._hand.halt()
+
+    def go_on(self) -> None:
+        self._hand.go_on()
+
     def close(self) -> None:
         self._ending.set()
         self._hand.close()

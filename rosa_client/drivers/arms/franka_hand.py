@@ -28,6 +28,7 @@ class HandWorker:
         self._work = threading.Event()
         self._next: Goal | None = None  # the newest goal; one that waits is replaced
         self._mend = False  # connect again, and home
+        self._may_home = False  # a person has said so, and nothing was halted since
         self._lost = ""
         self._widest_m = open_m
         self.width_m = open_m
@@ -59,6 +60,20 @@ class HandWorker:
             self._next = goal
         self._work.set()
 
+    def halt(self) -> None:
+        """Begin no motion any more; the one that the hand makes at this moment it finishes. Does not wait."""
+        with self._lock:
+            self._goals.halt()
+            self._mend = self._may_home = False
+            if self._next is not None:
+                self._next = None
+                self._goals.drop()
+
+    def go_on(self) -> None:
+        """Take goals again."""
+        with self._lock:
+            self._goals.go_on()
+
     def fault(self, now_s: float) -> str:
         """Why the hand cannot be used; empty when it can."""
         with self._lock:
@@ -68,7 +83,7 @@ class HandWorker:
     def recover(self) -> None:
         """Forget a fault; connect again and home the hand where that is what it lacks."""
         with self._lock:
-            self._mend = bool(self._trouble())
+            self._mend, self._may_home = bool(self._trouble()), True
             self._goals.recover()
         self._work.set()
 
@@ -134,7 +149,7 @@ class HandWorker:
             if self._lost:
                 self._hand.connect()
             width_m, widest_m = self._hand.read()
-            if hand_fault(widest_m):
+            if hand_fault(widest_m) and self._may_home:
                 self._hand.home()
                 width_m, widest_m = self._hand.read()
         except FciError as error:

@@ -46,10 +46,12 @@ class GripperGoals:
         self._waiting = False
         self._count = 0
         self.fault = ""
+        self._halted = False
 
     def wanted(self, now_s: float, width_m: float, measured_m: float) -> Goal | None:
-        """The goal to send now, if any. A gripper with a fault gets none until `recover`."""
-        if self.fault or now_s - self._sent_s < EVERY_S:
+        """The goal to send now, if any. A gripper with a fault gets none until `recover`, one that was halted until
+        `go_on`."""
+        if self.fault or self._halted or now_s - self._sent_s < EVERY_S:
             return None
         last_m = self._goal.width_m if self._goal is not None else measured_m
         if self._goal is None and abs(width_m - measured_m) < CHANGE_M:
@@ -83,9 +85,22 @@ class GripperGoals:
             asked = f"{self._goal.width_m:.3f} m"
             self.fault = f"no result from the gripper for {self._timeout_s:g} s; it was asked for {asked}"
 
+    def halt(self) -> None:
+        """No new goal until `go_on`; one that was sent is not taken back."""
+        self._halted = True
+
+    def go_on(self) -> None:
+        """The next width that differs is a goal again."""
+        self._halted = False
+
+    def drop(self) -> None:
+        """The last goal was never begun: its width is wanted as if for the first time."""
+        self._goal, self._waiting = None, False
+
     def recover(self) -> None:
         """An operator has looked after it: the next width is a new goal."""
-        self.fault, self._goal, self._waiting = "", None, False
+        self.fault = ""
+        self.drop()
 
     def _stuck(self, goal: Goal, measured_m: float) -> bool:
         """Whether fingers that stopped early never moved. Closing on something that is already held moves nothing."""

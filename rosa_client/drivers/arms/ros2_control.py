@@ -43,6 +43,7 @@ from rosa_client.drivers.arms.ros2_control_rules import (
     waypoints,
 )
 from rosa_client.motion.arm_orders import Command
+from rosa_client.ros.clock import steady_timer
 from rosa_contract.config.arms import FORWARD_POSITION, Ros2ControlSettings, arm_settings
 from rosa_contract.config.robot import RobotSpec
 
@@ -150,6 +151,16 @@ class Ros2ControlArm:
             self._recovery = threading.Thread(target=self._recover, args=(steps,), daemon=True)
             self._recovery.start()
 
+    def halt(self) -> None:
+        with self._lock:
+            for goals in self._goals:
+                goals.halt()
+
+    def go_on(self) -> None:
+        with self._lock:
+            for goals in self._goals:
+                goals.go_on()
+
     def close(self) -> None:
         self._ending.set()
         if self._thread is None:  # it was never connected
@@ -187,7 +198,7 @@ class Ros2ControlArm:
         settings, node = self._settings, self._node
         node.create_subscription(JointState, topic, self._on_joints, ALL)
         self._topic = topic
-        node.create_timer(PUBLISHERS_EVERY_S, self._look_for_publishers)
+        steady_timer(node, PUBLISHERS_EVERY_S, self._look_for_publishers)
         bodies = [link.body for link in self._link.grippers]
         told = {resolve(base, body.settings.joint_states) for body in bodies if body.settings.joint_states}
         for fingers in sorted(told - {topic}):
@@ -202,7 +213,7 @@ class Ros2ControlArm:
             gripper_of(node, base, body, self._packages, partial(self._on_gripper, number))
             for number, body in enumerate(bodies)
         ]
-        node.create_timer(LOOK_FOR_GRIPPER_S, self._look_for_grippers)
+        steady_timer(node, LOOK_FOR_GRIPPER_S, self._look_for_grippers)
         self._manager: Manager | None = None
         if settings.controller_manager:
             self._manager = Manager(node, base, settings, self._packages, self._on_controllers)

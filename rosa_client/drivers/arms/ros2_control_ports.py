@@ -21,6 +21,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from rosa_client.drivers import DriverError
 from rosa_client.drivers.arms.ros2_control_rules import ACTIVATE, DEACTIVATE, HARDWARE, resolve
+from rosa_client.ros.clock import steady_timer
 from rosa_contract.config.arms import FRANKA, GRIPPER_COMMAND, PARALLEL_GRIPPER_COMMAND, Ros2ControlSettings
 
 POLL_S = 0.2  # how often the controllers are listed
@@ -90,7 +91,7 @@ class Manager:
         self._pending: Any = None
         self._asked = 0  # turns since the open question was asked
         self.answered = False
-        node.create_timer(POLL_S, self._ask)
+        steady_timer(node, POLL_S, self._ask)
 
     def do(self, step: str) -> str:
         """Carry out a step of a recovery; returns why it failed, or an empty text."""

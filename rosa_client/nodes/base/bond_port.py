@@ -9,13 +9,13 @@ import time
 import uuid
 from typing import Any
 
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from std_msgs.msg import Header
 
 from rosa_client.loops.bond import HEARTBEAT_TIMEOUT_S, Bond, BondState
 from rosa_client.nodes.base.parameters import Parameter, declare
+from rosa_client.ros.clock import steady_timer
 
 try:
     from bond.msg import Status
@@ -109,9 +109,7 @@ class BondPort:
         assert self._bond is not None
         if self._timer is not None:
             self._node.destroy_timer(self._timer)
-        # On steady time: a jump of ROS time must not look like the death of this node.
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._timer = self._node.create_timer(self._bond.every_s, self._beat, clock=steady)
+        self._timer = steady_timer(self._node, self._bond.every_s, self._beat)
 
     def _forget(self) -> None:
         if self._bond is None:

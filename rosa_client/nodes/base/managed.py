@@ -26,6 +26,7 @@ from rosa_client.drivers import DriverError
 from rosa_client.nodes.base.bond_port import BondPort
 from rosa_client.nodes.base.identity import announce
 from rosa_client.nodes.base.parameters import Parameter, declare
+from rosa_client.nodes.base.ros_log import log_to_ros
 from rosa_contract.errors import ConfigError
 from rosa_contract.keyfile import KeyFileError
 
@@ -52,6 +53,7 @@ class ManagedNode(LifecycleNode):
 
     def __init__(self, name: str, parameters: Mapping[str, Parameter]) -> None:
         super().__init__(name)
+        log_to_ros(self.get_logger().name)  # before `start`: what is logged while it configures is news, too
         declare(self, parameters)
         declare(self, {AUTOSTART: Parameter(False, "configure and activate at once, or end with the reason")})
         announce(self)

@@ -7,7 +7,6 @@ publishes. So a signal only sets a flag, which is looked at between two callback
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import signal
 import sys
@@ -23,11 +22,9 @@ from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
 
 from rosa_client.executables import SIGNALS
-from rosa_client.nodes.base.ros_log import log_to_ros
+from rosa_client.ros.ending import ends_in_time
 
 LOOK_EVERY_S = 0.05
-# After this long the clean-up is stuck for good. A supervisor kills after 5 s, and could not say where it was stuck.
-END_WITHIN_S = 4.5
 # A signal waits this long for a node that is being made, so that it can be closed in order.
 START_WITHIN_S = 1.0  # and for one that is being configured
 SETTLE_S = 0.5  # for the executor to send the result of a task that has just ended
@@ -35,27 +32,32 @@ FAILED = 2  # exit status of a node that cannot start
 
 
 class Stop:
-    """Whether SIGINT or SIGTERM has come."""
+    """Whether SIGINT or SIGTERM has come.
+
+    A thread hears of it from the pipe that Python's own handler writes to: the main thread's handler runs only between
+    two lines of Python, and while a driver connects in a library of C there may be none.
+    """
 
     def __init__(self) -> None:
         self._asked = threading.Event()
         # Whether there is nothing that must be closed before the end.
         self.may_leave: Callable[[], bool] = lambda: True
+        read, write = os.pipe()
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         for number in SIGNALS:
-            signal.signal(number, self._ask)
+            signal.signal(number, lambda *_: None)
+        threading.Thread(target=self._listen, args=(read,), name="signals", daemon=True).start()
 
     def __bool__(self) -> bool:
         return self._asked.is_set()
 
-    def _ask(self, *_: object) -> None:
-        if not self:
-            patience = threading.Timer(START_WITHIN_S, self._leave)
-            patience.daemon = True
-            patience.start()
+    def _listen(self, pipe: int) -> None:
+        while os.read(pipe, 1)[0] not in SIGNALS:
+            pass
         self._asked.set()
-
-    def _leave(self) -> None:
-        """A driver is still trying to connect, and nothing has moved: there is nothing to clean up that could wait."""
+        time.sleep(START_WITHIN_S)
+        # If a driver is still trying to connect, nothing has moved: there is nothing to clean up that could wait.
         if self.may_leave():
             os._exit(0)
 
@@ -70,7 +72,6 @@ def run_node(make: Callable[[], Any], expected: tuple[type[Exception], ...]) -> 
     executor = SingleThreadedExecutor()
     try:
         node = make()
-        log_to_ros(node.get_logger().name)
         stop.may_leave = lambda: getattr(node, "holds_nothing", False)
         executor.add_node(node)
         while not stop:
@@ -82,15 +83,14 @@ def run_node(make: Callable[[], Any], expected: tuple[type[Exception], ...]) -> 
         sys.exit(FAILED)
     finally:
         stop.may_leave = lambda: False
-        faulthandler.dump_traceback_later(END_WITHIN_S, exit=True)
-        if node is not None:
-            node.close()
-            if not getattr(node, "settled", True):
-                end_s = time.monotonic() + SETTLE_S
-                while time.monotonic() < end_s:
-                    executor.spin_once(timeout_sec=LOOK_EVERY_S)
-        executor.shutdown(timeout_sec=1.0)
-        if node is not None:
-            node.destroy_node()
-        rclpy.try_shutdown()
-        faulthandler.cancel_dump_traceback_later()
+        with ends_in_time():
+            if node is not None:
+                node.close()
+                if not getattr(node, "settled", True):
+                    end_s = time.monotonic() + SETTLE_S
+                    while time.monotonic() < end_s:
+                        executor.spin_once(timeout_sec=LOOK_EVERY_S)
+            executor.shutdown(timeout_sec=1.0)
+            if node is not None:
+                node.destroy_node()
+            rclpy.try_shutdown()

@@ -6,15 +6,12 @@ be started again before the next task.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import rclpy
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from rosa_interfaces.msg import ArmCommand, ArmStatus, RobotStatus
 from sensor_msgs.msg import CompressedImage, Image, JointState
@@ -24,6 +21,8 @@ from rosa_client.calibration.errors import CalibrationError
 from rosa_client.drivers.arms.ros2_control_rules import resolve
 from rosa_client.nodes.base.environment import prepare_environment
 from rosa_client.nodes.base.qos import LATEST, asked
+from rosa_client.ros.clock import steady_timer
+from rosa_client.ros.own_node import own_node
 from rosa_contract.config.cameras import picture_topic
 from rosa_contract.config.robot import RobotSpec
 from rosa_contract.errors import CodecError
@@ -41,19 +40,12 @@ ALIVE_EVERY_S = 0.025  # without it the arm holds after 0.1 s
 def connected(namespace: str, camera: str, spec: RobotSpec) -> Iterator[CalibrationClient]:
     """A client for one calibration, with its own ROS context."""
     prepare_environment()
-    context = rclpy.Context()
-    rclpy.init(args=[], context=context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
-    node = rclpy.create_node(f"rosa_calibrate_{os.getpid()}", context=context)
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-    client = CalibrationClient(node, executor, f"/{namespace.strip('/')}", camera, spec)
-    try:
-        yield client
-    finally:
-        client.hold()
-        executor.shutdown()
-        node.destroy_node()
-        rclpy.shutdown(context=context)
+    with own_node("rosa_calibrate") as (node, executor):
+        client = CalibrationClient(node, executor, f"/{namespace.strip('/')}", camera, spec)
+        try:
+            yield client
+        finally:
+            client.hold()
 
 
 class CalibrationClient:
@@ -76,7 +68,7 @@ class CalibrationClient:
         node.create_subscription(ArmStatus, f"{prefix}/arm_status", self._on_arm, QoSProfile(depth=10))
         node.create_subscription(RobotStatus, f"{prefix}/robot_status", self._on_status, LATEST)
         self._orders = node.create_publisher(ArmCommand, f"{prefix}/arm_command", QoSProfile(depth=50))
-        node.create_timer(ALIVE_EVERY_S, self._alive)
+        steady_timer(node, ALIVE_EVERY_S, self._alive)
 
     def take(self, with_arm: bool) -> tuple[Rgb, Array | None]:
         """The next picture (height, width, 3), and with the arm its joint positions (dof,), once it stands still."""

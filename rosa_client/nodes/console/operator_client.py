@@ -19,6 +19,8 @@ from rosa_client.nodes.base.environment import prepare_environment
 from rosa_client.nodes.console.robot_feed import STOP_ALL, RobotFeed, robots_seen
 from rosa_client.operator.choices import STOP, Click
 from rosa_client.operator.robot_view import AlertView, OperatorError, namespace_of
+from rosa_client.ros.clock import steady_timer
+from rosa_client.ros.ending import ends_in_time
 
 SETTLE_S = 1.5  # after this long without a change all robots are found and their latched topics received
 TELL_EVERY_S = 0.05  # how often to check for arms that have been found since
@@ -34,8 +36,9 @@ def connected() -> Iterator[OperatorClient]:
     try:
         yield client
     finally:
-        client.close()
-        rclpy.try_shutdown()
+        with ends_in_time():
+            client.close()
+            rclpy.try_shutdown()
 
 
 class OperatorClient:
@@ -85,17 +88,19 @@ class OperatorClient:
         return [self.feed(name) for name in self._seen()]
 
     def _settle(self, wait_s: float, wanted: str = "", settle_s: float = SETTLE_S) -> None:
-        graph: tuple[list[str], int] = ([], 0)
+        graph: tuple[list[str], int, int] = ([], 0, 0)
         changed_s = time.monotonic()
 
         def settled() -> bool:
             nonlocal graph, changed_s
             now_s = time.monotonic()
             names = self._seen()
-            newest = (names, len(self.node.get_topic_names_and_types()))
+            feeds = [self.feed(name) for name in names]  # subscribes on first use
+            # Decisions are latched one by one, and may come one by one.
+            audits = sum(len(feed.view.audits) for feed in feeds)
+            newest = (names, len(self.node.get_topic_names_and_types()), audits)
             if newest != graph:
                 graph, changed_s = newest, now_s
-            feeds = [self.feed(name) for name in names]  # subscribes on first use
             spoke = all(feed.view.status is not None and feed.view.arm is not None for feed in feeds)
             return now_s - changed_s > settle_s and spoke and (not wanted or wanted in names)
 
@@ -143,7 +148,7 @@ class OperatorClient:
                 topic.publish(Bool(data=True))
             reached = listening
 
-        self.node.create_timer(TELL_EVERY_S, tell)
+        steady_timer(self.node, TELL_EVERY_S, tell)
         self.spin(lambda: reached, wait_s)
 
     def must_know(self, namespace: str) -> None:

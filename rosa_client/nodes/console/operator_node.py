@@ -7,6 +7,7 @@ here can move a robot: a click is a question to the robot's own services, and th
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -19,12 +20,13 @@ from visualization_msgs.srv import GetInteractiveMarkers
 from rosa_client.nodes.base.parameters import Parameter, declare
 from rosa_client.nodes.base.qos import LATEST
 from rosa_client.nodes.base.shell import run_node
-from rosa_client.nodes.console.panel_messages import deletion, interactive_marker, marker
+from rosa_client.nodes.console.panel_messages import LIFETIME_S, deletion, interactive_marker, marker
 from rosa_client.nodes.console.robot_feed import STOP_ALL, RobotFeed, robots_seen
 from rosa_client.operator.bases import Bases, parse_bases
 from rosa_client.operator.choices import RELEASE, STOP, Click, parse_click
-from rosa_client.operator.layout import Board, board, plain, scene, stop_all_board
+from rosa_client.operator.layout import Board, Shape, board, plain, scene, stop_all_board
 from rosa_client.operator.marker_book import MarkerBook, MenuEntries
+from rosa_client.ros.clock import steady_timer
 from rosa_contract.errors import ConfigError
 
 PARAMETERS = {
@@ -44,6 +46,7 @@ SERVER = "operator"
 ALL_ROBOTS = "/"  # the marker with the button that stops all robots
 TICK_S = 0.2
 LOOK_EVERY_S = 1.0
+DRAW_EVERY_S = LIFETIME_S / 3  # also where nothing changes
 DEEP = QoSProfile(depth=100)  # as RViz's own client: one click sends several messages
 
 
@@ -58,14 +61,15 @@ class OperatorNode(Node):
         self._feeds: dict[str, RobotFeed] = {}
         self._book: MarkerBook[Board] = MarkerBook()
         self._entries = MenuEntries(fixed=(STOP, RELEASE))
-        self._drawn: set[tuple[str, int]] = set()
+        self._drawn: list[Shape] = []
+        self._drawn_s = -math.inf
         self._look_s = 0.0
         self._markers = self.create_publisher(MarkerArray, f"{SERVER}/markers", LATEST)
         self._updates = self.create_publisher(InteractiveMarkerUpdate, f"{SERVER}/update", DEEP)
         self._stop_all = self.create_publisher(Bool, STOP_ALL, QoSProfile(depth=10))
         self.create_service(GetInteractiveMarkers, f"{SERVER}/get_interactive_markers", self._on_get)
         self.create_subscription(InteractiveMarkerFeedback, f"{SERVER}/feedback", self._on_feedback, DEEP)
-        self.create_timer(TICK_S, self._tick)
+        steady_timer(self, TICK_S, self._tick)
         self.get_logger().info(f"looking for robots; fixed frame {self._frame!r}")
 
     def close(self) -> None:
@@ -101,15 +105,18 @@ class OperatorNode(Node):
     # -- what is shown ----------------------------------------------------------------------------------------------
 
     def _draw(self, now_s: float) -> None:
-        """Every message is complete, so that an RViz that starts late needs only the last one."""
+        """Every message is complete, so that an RViz that starts late needs only the last one. Sent when something has
+        changed, and before what RViz has disappears."""
         shapes = [
             shape
             for namespace, feed in self._feeds.items()
             for shape in scene(feed.view, self._bases.of(namespace), now_s, feed.zones)
         ]
-        drawn = {(shape.group, shape.number) for shape in shapes}
-        gone = [deletion(group, number, self._frame) for group, number in sorted(self._drawn - drawn)]
-        self._drawn = drawn
+        if shapes == self._drawn and now_s - self._drawn_s < DRAW_EVERY_S:
+            return
+        before, now = ({(shape.group, shape.number) for shape in some} for some in (self._drawn, shapes))
+        gone = [deletion(group, number, self._frame) for group, number in sorted(before - now)]
+        self._drawn, self._drawn_s = shapes, now_s
         self._markers.publish(MarkerArray(markers=[*gone, *(marker(shape, self._frame) for shape in shapes)]))
 
     def _offer(self) -> None:

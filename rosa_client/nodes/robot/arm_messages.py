@@ -20,7 +20,8 @@ from rosa_contract.config.robot import RobotSpec
 
 
 def to_order(message: ArmCommand, spec: RobotSpec) -> Order:
-    """The command as an order; `Unreadable` says what is wrong with it."""
+    """The command as an order; `Unreadable` says what is wrong with it. Its sender counts with the scale of the robot
+    file what has been played of a chunk."""
     if message.kind == ArmCommand.HOLD:
         return Hold()
     if message.kind == ArmCommand.MOVE_TO:
@@ -35,7 +36,7 @@ def to_order(message: ArmCommand, spec: RobotSpec) -> Order:
         wanted = chunk.horizon * len(expected)
         return Unreadable(f"chunk: horizon {chunk.horizon} needs {wanted} numbers, got {len(chunk.data)}")
     actions = np.array(chunk.data, dtype=np.float64).reshape(chunk.horizon, len(expected))
-    return Play(actions, chunk.step_s, message.skip_s, message.execute_s)
+    return Play(actions, chunk.step_s, message.skip_s, message.execute_s, spec.velocity_scale)
 
 
 def joint_state(names: Sequence[str], state: ArmState, stamp: Time) -> JointState:

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rosa_interfaces.msg import ArmCommand, ArmStatus
@@ -32,14 +31,14 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from rosa_client.drivers.arms import ArmState, connecting, followed, recovering, scene_of
+from rosa_client.drivers.arms import ArmState, connecting, followed, halting, recovering, scene_of
 from rosa_client.drivers.arms import create_arm as create_arm  # fault injection puts another one in its place
 from rosa_client.loops.arm_watch import ArmWatch
 from rosa_client.loops.ask import answer_within
 from rosa_client.loops.control_loop import ControlLoop
-from rosa_client.motion.arm_orders import OrderId
+from rosa_client.motion.arm_orders import MoveTo, Order, OrderId, Play
 from rosa_client.motion.chunk_player import OFF_DUTY, ChunkPlayer
-from rosa_client.motion.emergency_stop import EmergencyStop
+from rosa_client.motion.emergency_stop import STOPPED, EmergencyStop
 from rosa_client.motion.limits import MotionLimits, pose_problems
 from rosa_client.motion.refusal import Refusal
 from rosa_client.nodes.base.managed import ManagedNode
@@ -52,6 +51,7 @@ from rosa_client.nodes.robot.emergency_stop import EmergencyStopPort, InLoop
 from rosa_client.nodes.robot.scene_port import ScenePort
 from rosa_client.nodes.robot.setpoint_log import SetpointLog
 from rosa_client.operator.shape import TOPIC, shape_text
+from rosa_client.ros.clock import stamp_before, steady_timer
 from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.errors import ConfigError
 
@@ -132,6 +132,7 @@ class ConnectedArm:
             self._arm.close()
             raise
         self._player.go_off_duty(INACTIVE)
+        self._halt()
         self._names = [*spec.joints, *spec.finger_joints]
         self._refused = 0
         self._logged = ""  # cause of the fault that was logged last
@@ -155,11 +156,13 @@ class ConnectedArm:
     def start(self, stop: EmergencyStopPort) -> None:
         """Hold, and take the emergency stop."""
         robot = self._node.get_namespace().strip("/") or self._spec.name
-        stop.connect(robot, self._player, self._loop.submit, self._in_loop)
+        stop.connect(
+            robot, self._press, self._player.release_emergency_stop, self._loop.submit, self._in_loop
+        )
         self._loop.start()
         # After the loop, whose periods divide theirs: so they come between two periods, and never at the start of one.
-        self._node.create_timer(1.0, self._diagnose)
-        self._node.create_timer(1 / STATUS_RATE_HZ, self._watch_loop)
+        steady_timer(self._node, 1.0, self._diagnose)
+        steady_timer(self._node, 1 / STATUS_RATE_HZ, self._watch_loop)
 
     def go_on_duty(self) -> None:
         """Take orders."""
@@ -167,7 +170,9 @@ class ConnectedArm:
 
     def go_off_duty(self, why: str) -> None:
         """Come to rest within the limits, and hold."""
-        self._wait_for_rest(self._loop.submit(lambda: self._player.go_off_duty(why)))
+        asked = self._loop.submit(lambda: self._player.go_off_duty(why))
+        self._loop.submit(self._halt)
+        self._wait_for_rest(asked)
 
     def close(self) -> None:
         """End the setpoints of an arm at rest, and release it."""
@@ -188,11 +193,25 @@ class ConnectedArm:
         while self._loop.running and time.monotonic() < end_s and not (asked.done() and self._player.settled):
             time.sleep(0.01)
 
-    def _recover(self) -> None:
-        """Runs in the control thread."""
+    # -- in the control thread --------------------------------------------------------------------------------------
+
+    def _recover(self) -> Refusal | None:
+        """Begin to recover; returns why not."""
+        if self._player.emergency_stop.latched:
+            return STOPPED
         self._player.recover(time.monotonic())
         if (arm := recovering(self._arm)) is not None:
             arm.recover()
+        return None
+
+    def _press(self, source: str) -> None:
+        self._player.press_emergency_stop(source)
+        self._halt()
+
+    def _halt(self) -> None:
+        """What the driver has not begun it begins no more, until an order that moves is taken."""
+        if (arm := halting(self._arm)) is not None:
+            arm.halt()
 
     # -- commands ---------------------------------------------------------------------------------------------------
 
@@ -201,13 +220,16 @@ class ConnectedArm:
         if message.kind == ArmCommand.ALIVE:
             self._loop.alive(number)
         else:
-            self._loop.order(number, to_order(message, self._spec)).add_done_callback(
-                lambda future: self._answered(future, number)
+            order = to_order(message, self._spec)
+            self._loop.order(number, order).add_done_callback(
+                lambda future: self._answered(future, number, order)
             )
 
-    def _answered(self, future: Future[Refusal | None], number: OrderId) -> None:
+    def _answered(self, future: Future[Refusal | None], number: OrderId, order: Order) -> None:
         """Runs in the control thread, right after an order was taken or refused."""
         refusal = future.result()
+        if refusal is None and isinstance(order, Play | MoveTo) and (arm := halting(self._arm)) is not None:
+            arm.go_on()
         if refusal is not None:
             self._refused += 1
             self._node.get_logger().error(f"arm command {number.seq} refused ({refusal.cause}): {refusal}")
@@ -246,8 +268,8 @@ class ConnectedArm:
 
     def _publish(self, now_s: float, state: ArmState) -> None:
         if self._joint_rate.due(now_s):
-            measured = self._node.get_clock().now() - Duration(seconds=state.age_s)
-            self._joints.publish(joint_state(self._names, state, measured.to_msg()))
+            measured = stamp_before(self._node.get_clock(), state.age_s)
+            self._joints.publish(joint_state(self._names, state, measured))
         player = self._player
         latched = player.emergency_stop.latched
         shown = (player.last, player.state, player.fault, player.cut_short, latched)
@@ -298,12 +320,13 @@ class ConnectedArm:
             return None, f"the arm driver refused: {error}"
 
 
-def offer_recovery(node: Node, recover: Callable[[], None], in_loop: InLoop) -> None:
+def offer_recovery(node: Node, recover: Callable[[], Refusal | None], in_loop: InLoop) -> None:
     """Serve `~/recover`: a person helps the arm out of a fault, or on from where it stands. The runtime calls it when
-    an operator decides so."""
+    an operator decides so. Refused while the emergency stop is latched."""
 
     def on_request(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.message = in_loop(recover)[1]
+        refused, problem = in_loop(recover)
+        response.message = problem or (refused.reason if refused is not None else "")
         response.success = not response.message
         return response
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import rclpy.duration
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
@@ -23,6 +22,7 @@ from rosa_client.nodes.base.qos import offered
 from rosa_client.nodes.base.rate import Rate
 from rosa_client.nodes.base.shell import run_node
 from rosa_client.nodes.robot.camera_messages import camera_info, lens_of
+from rosa_client.ros.clock import stamp_before, steady_timer
 from rosa_contract.config.cameras import CameraSpec, Intrinsics, info_topic, picture_topic, raw_topic
 from rosa_contract.config.robot import load_robot
 from rosa_contract.wire.images import encode_image
@@ -77,8 +77,8 @@ class CameraNode(ManagedNode):
         rates = {name: wanted_hz or camera.rate_hz for name, camera in mine.items()}
         period_s = 1 / max(rates.values())
         self._rates = {name: Rate(rate_hz, period_s) for name, rate_hz in rates.items()}
-        self.create_timer(period_s, self._tick)
-        self.create_timer(1.0, self._diagnose)
+        steady_timer(self, period_s, self._tick)
+        steady_timer(self, 1.0, self._diagnose)
         names = ", ".join(
             f"{name} {camera.width}x{camera.height} at {rates[name]:g} Hz"
             f" ({driver or spec.camera_driver_of(name)})"
@@ -137,8 +137,7 @@ class Camera:
 
     def publish(self, frame: Frame) -> None:
         """All messages of one frame carry the time at which it was taken."""
-        taken = self._node.get_clock().now() - rclpy.duration.Duration(seconds=frame.age_s)
-        self._info.header.stamp = taken.to_msg()
+        self._info.header.stamp = stamp_before(self._node.get_clock(), frame.age_s)
         self._info.header.frame_id = self._frame_id
         header = self._info.header
         height, width = frame.rgb.shape[:2]

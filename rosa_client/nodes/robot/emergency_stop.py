@@ -16,8 +16,8 @@ from rosa_interfaces.srv import ReleaseEmergencyStop
 from std_msgs.msg import Bool, Header
 from std_srvs.srv import Trigger
 
-from rosa_client.motion.chunk_player import ChunkPlayer
 from rosa_client.motion.emergency_stop import EmergencyStop
+from rosa_client.motion.refusal import Refusal
 from rosa_client.nodes.base.qos import AUDITS
 
 TOPICS = ("emergency_stop", "/emergency_stop")  # of this robot, of all robots
@@ -30,6 +30,8 @@ RELEASE = "release_emergency_stop"  # OperatorAudit.choice
 
 InLoop = Callable[[Callable[[], Any]], tuple[Any, str]]
 Submit = Callable[[Callable[[], Any]], Any]
+Press = Callable[[str], Any]
+Release = Callable[[str, str], Refusal | None]
 
 
 class EmergencyStopPort:
@@ -39,7 +41,7 @@ class EmergencyStopPort:
         self._node = node
         self._robot = node.get_namespace().strip("/")
         self._latch = latch
-        self._arm: tuple[ChunkPlayer, Submit, InLoop] | None = None
+        self._arm: tuple[Press, Release, Submit, InLoop] | None = None
         self._audits = node.create_publisher(OperatorAudit, "operator_audit", AUDITS)
         for topic in TOPICS:
             for qos in BUTTONS:
@@ -47,14 +49,14 @@ class EmergencyStopPort:
         node.create_service(Trigger, "~/emergency_stop", self._on_press)
         node.create_service(ReleaseEmergencyStop, "~/release_emergency_stop", self._on_release)
 
-    def connect(self, robot: str, player: ChunkPlayer, submit: Submit, in_loop: InLoop) -> None:
-        """From now on a press stops `player`, which has the same latch.
+    def connect(self, robot: str, press: Press, release: Release, submit: Submit, in_loop: InLoop) -> None:
+        """From now on a press stops the arm: `press` and `release` are its own, of the same latch.
 
         `in_loop` runs a call between two control periods and returns its result or what went wrong; `submit` does not
         wait.
         """
         self._robot = robot
-        self._arm = player, submit, in_loop
+        self._arm = press, release, submit, in_loop
 
     def disconnect(self) -> None:
         """The arm is gone; the latch stays as it is."""
@@ -74,12 +76,12 @@ class EmergencyStopPort:
                 f"emergency stop pressed by {source}; the arm holds until it is released"
             )
         if self._arm is not None:
-            player, submit, _ = self._arm
-            submit(lambda: player.press_emergency_stop(source))
+            press, _, submit, _ = self._arm
+            submit(lambda: press(source))
 
     def _on_press(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self._press("service")
-        problem = self._arm[2](lambda: None)[1] if self._arm is not None else ""
+        problem = self._arm[3](lambda: None)[1] if self._arm is not None else ""
         response.success = not problem
         response.message = (
             problem or "latched until `rosa operator release`, or the service release_emergency_stop"
@@ -93,8 +95,8 @@ class EmergencyStopPort:
         if self._arm is None:
             refused, problem = self._latch.release(who, why), ""
         else:
-            player, _, in_loop = self._arm
-            refused, problem = in_loop(lambda: player.release_emergency_stop(who, why))
+            _, release, _, in_loop = self._arm
+            refused, problem = in_loop(lambda: release(who, why))
         response.reason = problem or (refused.reason if refused is not None else "")
         response.accepted = not response.reason
         outcome = f"refused: {response.reason}" if response.reason else "released"

@@ -26,6 +26,8 @@ from rclpy.signals import SignalHandlerOptions
 from rosa_client.nodes.base.parameters import Parameter, declare
 from rosa_client.recording.bag import BagWriter, message_class
 from rosa_client.recording.offered import offered_qos
+from rosa_client.ros.clock import steady_timer
+from rosa_client.ros.ending import ends_in_time
 
 PARAMETERS = {
     "path": Parameter("", "the MCAP file to write"),
@@ -61,8 +63,8 @@ class Recorder(Node):
         self._weaker: set[str] = set()  # topics with a publisher whose QoS is weaker than the subscription's
         # Setting the wall clock during the run must not reorder the recording.
         self._wall_ns = time.time_ns() - time.monotonic_ns()
-        self.create_timer(LOOK_EVERY_S, self._look)
-        self.create_timer(FLUSH_EVERY_S, self._bag.flush)
+        steady_timer(self, LOOK_EVERY_S, self._look)
+        steady_timer(self, FLUSH_EVERY_S, self._bag.flush)
         self.get_logger().info(f"recording {self.get_namespace()} to {path}")
 
     def close(self) -> None:
@@ -149,9 +151,10 @@ def main() -> None:
     except OSError as error:  # such as a full disk; the robot goes on
         full = recorder.give_up(error)
         recorder.get_logger().error(full)
-    executor.shutdown()
-    recorder.destroy_node()
-    rclpy.try_shutdown()
+    with ends_in_time():
+        executor.shutdown()
+        recorder.destroy_node()
+        rclpy.try_shutdown()
     if full:
         sys.exit(1)
 

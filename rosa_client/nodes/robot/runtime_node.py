@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+import traceback
 from pathlib import Path
 from typing import Any
 
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
-from rclpy.clock import Clock, ClockType
 from rclpy.task import Future
 from rosa_interfaces.action import RunTask
 from rosa_interfaces.srv import OperatorDecision
@@ -34,6 +33,7 @@ from rosa_client.nodes.base.shell import run_node
 from rosa_client.nodes.robot.ros_body import RosBody
 from rosa_client.nodes.robot.static_frames import publish_static
 from rosa_client.operator.bases import parse_bases
+from rosa_client.ros.clock import steady_timer
 from rosa_client.runtime.choices import first_alert
 from rosa_client.runtime.machines.task_machine import State
 from rosa_client.runtime.runtime import RobotRuntime
@@ -42,7 +42,7 @@ from rosa_contract.config import prompts
 from rosa_contract.config.factory import load_factory
 from rosa_contract.config.robot import hello_of, load_robot
 from rosa_contract.endpoint import gateways_problem
-from rosa_contract.keyfile import load_robot_keys
+from rosa_contract.keyfile import RobotKeys, load_robot_keys
 from rosa_contract.wording import nearest
 
 # They are read when the node is configured: until then, and again after a clean-up, they may be set.
@@ -89,8 +89,11 @@ class RuntimeNode(ManagedNode):
         self._loop: RobotLoop | None = None
         self._ended: Future[tuple[str, str]] | None = None
         self._goal: Any = None
+        self._keys: RobotKeys | str = ""
         self._server: Any = None
         self._retirement: Any = None
+        self._decisions: Any = None
+        self._feedback: Any = None
         self.start()
 
     def configure(self) -> None:
@@ -104,8 +107,7 @@ class RuntimeNode(ManagedNode):
         self._robot_id = self._text("robot_id") or robot_id_of(self.get_namespace())
         if problem := gateways_problem(self._text("gateway")):
             raise StartError(f"parameter gateway: {problem}")
-        if self._text("keys"):
-            load_robot_keys(self._text("keys"), self._robot_id)
+        self._keys = load_robot_keys(self._text("keys"), self._robot_id) if self._text("keys") else ""
         if self.get_parameter("use_sim_time").value and not self._hears_clock():
             words = f"nobody publishes /clock (waited {CLOCK_WITHIN_S:g} s)"
             raise StartError(f"use_sim_time is true, but {words}; set it to false, or start the clock first")
@@ -135,18 +137,19 @@ class RuntimeNode(ManagedNode):
         return static_transforms(name, self._robot, base, self._text("frame_prefix"))
 
     def activate(self) -> None:
-        self._end_server()
-        self._server = ActionServer(
-            self,
-            RunTask,
-            "run_task",
-            execute_callback=self._on_run,
-            goal_callback=self._on_goal,
-            cancel_callback=lambda _: CancelResponse.ACCEPT,
-        )
+        self._begin_loop()  # before anything is offered: it may be refused
+        self._keep_server()
+        if self._server is None:
+            self._server = ActionServer(
+                self,
+                RunTask,
+                "run_task",
+                execute_callback=self._on_run,
+                goal_callback=self._on_goal,
+                cancel_callback=lambda _: CancelResponse.ACCEPT,
+            )
         self._decisions = self.create_service(OperatorDecision, "~/operator_decision", self._on_decision)
-        self._feedback = self._steady_timer(FEEDBACK_EVERY_S, self._on_feedback)
-        self._begin_loop()
+        self._feedback = steady_timer(self, FEEDBACK_EVERY_S, self._on_feedback)
 
     def _begin_loop(self) -> None:
         """A core for the present task, and its link."""
@@ -154,7 +157,7 @@ class RuntimeNode(ManagedNode):
         gateway = self._text("gateway")
         token = SessionToken(default_folder(), gateway, self._robot_id)
         hello = hello_of(self._robot_id, self._task_name, self._robot)
-        link = GatewayLink(gateway, hello, self._text("keys"), token)
+        link = GatewayLink(gateway, hello, self._keys, token)
         self._body.begin()
         task = self._tasks[self._task_name]
         core = RobotRuntime(self._robot_id, task, self._robot, first_alert=first_alert(time.time()))
@@ -165,40 +168,43 @@ class RuntimeNode(ManagedNode):
         self._loop.start()
 
     def _change_task(self, name: str) -> None:
-        """To another task of the file, while none runs: the server is told by a new hello, as at a start."""
-        assert self._loop is not None and self._body is not None
+        """To another task of the file, while none runs: the server is told by a new hello, as at a start. When it
+        fails there is no core; the next task begins one."""
+        assert self._body is not None
         loop, self._loop = self._loop, None
-        loop.stop("task_changed", f"the robot changes to the task {name!r}")
+        if loop is not None:
+            loop.stop("task_changed", f"the robot changes to the task {name!r}")
         self.get_logger().info(f"from the task {self._task_name!r} to {name!r}")
         self._task_name = name
         self._body.use(name, self._tasks[name])
         self._begin_loop()
 
     def deactivate(self, cause: str, reason: str) -> None:
-        if self._loop is None or self._body is None:
-            return
         loop, self._loop = self._loop, None
-        if loop.core.state is not State.IDLE:
-            self.get_logger().error(f"the task {self._task_name!r} is aborted: {reason}")
-        loop.stop(cause, reason)
-        self._on_ended(RunTask.Result.ABORTED, reason)  # also when the core can no longer say it
-        self._body.farewell(loop.core, loop.link)
-        self.destroy_service(self._decisions)
-        self.destroy_timer(self._feedback)
-        # The executor sends the task's result after this transition; until then the server rejects every goal.
-        self._retirement = self._steady_timer(RESULT_WITHIN_S, self._end_server)
+        if loop is not None and self._body is not None:
+            if loop.core.state is not State.IDLE:
+                self.get_logger().error(f"the task {self._task_name!r} is aborted: {reason}")
+            loop.stop(cause, reason)
+            self._on_ended(RunTask.Result.ABORTED, reason)  # also when the core can no longer say it
+            self._body.farewell(loop.core, loop.link)
+        if self._decisions is not None:
+            self.destroy_service(self._decisions)
+            self.destroy_timer(self._feedback)
+            self._decisions = self._feedback = None
+            # The executor sends the task's result after this transition; until then the server rejects every goal.
+            self._retirement = steady_timer(self, RESULT_WITHIN_S, self._end_server)
 
-    def _end_server(self) -> None:
+    def _keep_server(self) -> None:
+        """One that was to end may still owe a client its result."""
         if self._retirement is not None:
             self.destroy_timer(self._retirement)
             self._retirement = None
+
+    def _end_server(self) -> None:
+        self._keep_server()
         if self._server is not None:
             self._server.destroy()
             self._server = None
-
-    def _steady_timer(self, period_s: float, call: Callable[[], None]) -> Any:
-        """On steady time: a jump of ROS time must not keep a task that was cancelled from ending."""
-        return self.create_timer(period_s, call, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     @property
     def settled(self) -> bool:
@@ -219,7 +225,7 @@ class RuntimeNode(ManagedNode):
 
     def _on_goal(self, goal: RunTask.Goal) -> GoalResponse:
         problem = ""
-        if self._loop is None:
+        if not self.active:
             problem = "the runtime node is not active"
         elif goal.task and goal.task not in self._tasks:  # no name means the present task
             known = ", ".join(self._tasks)
@@ -236,13 +242,14 @@ class RuntimeNode(ManagedNode):
         return GoalResponse.ACCEPT
 
     async def _on_run(self, goal: Any) -> RunTask.Result:
-        if self._loop is None:  # deactivated since it was accepted
+        if not self.active:  # deactivated since it was accepted
             goal.abort()
             return RunTask.Result(outcome=RunTask.Result.ABORTED, reason="the runtime node is not active")
-        self._goal = goal
-        if goal.request.task not in ("", self._task_name):
-            self._change_task(goal.request.task)
-        loop = self._loop
+        if reason := self._prepare(goal.request.task or self._task_name):
+            goal.abort()
+            return RunTask.Result(outcome=RunTask.Result.FAILED, reason=reason)
+        self._goal, loop = goal, self._loop
+        assert loop is not None
         self._ended = Future(executor=self.executor)
         try:
             answer_within(loop.begin(goal.request.timeout_s, _told(goal.request)), DECIDE_WITHIN_S)
@@ -263,6 +270,18 @@ class RuntimeNode(ManagedNode):
         else:
             goal.abort()
         return self._result(loop.core, outcome, reason)
+
+    def _prepare(self, name: str) -> str:
+        """A core for the task `name`; returns why there is none."""
+        if self._loop is not None and name == self._task_name:
+            return ""
+        try:
+            self._change_task(name)
+        except Exception as error:  # rclpy would keep it to itself, and the client would not hear why
+            reason = f"the task {name!r} cannot begin: {error}"
+            self.get_logger().error(f"{reason}\n{traceback.format_exc()}")
+            return reason
+        return ""
 
     def _on_ended(self, outcome: str, reason: str) -> None:
         if self._ended is not None and not self._ended.done():
@@ -301,7 +320,9 @@ class RuntimeNode(ManagedNode):
         self, request: OperatorDecision.Request, response: OperatorDecision.Response
     ) -> OperatorDecision.Response:
         """Every decision is recorded, accepted or refused: who, what, why."""
-        assert self._loop is not None and self._body is not None
+        if self._loop is None or self._body is None:
+            response.reason = "no task could begin, so there is nothing to decide"
+            return response
         asked = (request.alert_id, request.choice, request.decided_by, request.why)
         try:
             refusal = answer_within(self._loop.decide(*asked), DECIDE_WITHIN_S)

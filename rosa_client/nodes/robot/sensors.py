@@ -19,6 +19,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from rosa_client.nodes.base.qos import asked, offers
+from rosa_client.ros.clock import steady_timer
 from rosa_client.runtime.mission import JOINT_STATE
 from rosa_client.sensing.clock_difference import ClockWatch
 from rosa_client.sensing.frozen_picture import FrozenPictures, fingerprint
@@ -69,7 +70,7 @@ class Sensors:
             told = SubscriptionEventCallbacks(incompatible_qos=lambda _: None)  # `_look` tells it
             node.create_subscription(kind, topic, keep, asked(camera), event_callbacks=told)
         self._offers = partial(offers, node)
-        node.create_timer(LOOK_EVERY_S, self._look)
+        steady_timer(node, LOOK_EVERY_S, self._look)
 
     def stamps(self) -> dict[str, float]:
         """Sensor -> when its newest sample was taken, s."""

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy.typing as npt
 from builtin_interfaces.msg import Duration as DurationMessage
-from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from rosa_client.ros.clock import stamp_before
 
 TOPIC = "arm_setpoints"
 EVERY_S = 0.1
@@ -43,9 +44,8 @@ class SetpointLog:
             return
         self._due_s = now_s + EVERY_S
         if self._sent:
-            stamp = self._clock.now() - Duration(seconds=now_s - self._sent[0][0])
             message = trajectory(self._names, self._sent)
-            message.header.stamp = stamp.to_msg()
+            message.header.stamp = stamp_before(self._clock, now_s - self._sent[0][0])
             self._publisher.publish(message)
             self._sent = []
         self._heard = self._publisher.get_subscription_count() > 0

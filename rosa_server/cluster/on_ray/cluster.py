@@ -133,12 +133,14 @@ class RayCluster:
         """Nobody asks: its gateway is the only one."""
         return 0
 
-    def drop(self, name: str) -> None:
+    def drop(self, name: str) -> list[str]:
         """With its last worker a part is given back."""
+        dropped = []
         for worker in self._workers.named(name):
             self._lives[name] = worker.numbers.last  # no id is given twice
             worker.held = worker.dropped = True
             if worker.running:
+                dropped.append(worker.worker_id)
                 self.kill(worker.worker_id, "it is not in the new schedule")
             if worker in self._workers:
                 self._workers.remove(worker)
@@ -148,6 +150,7 @@ class RayCluster:
             self._asked.pop(part.name, None)
             self._where.pop(part.name, None)
             self._tell(do="release", part=part.name)
+        return dropped
 
     def kill(self, worker_id: str, reason: str) -> None:
         """It counts as ended from now on: nobody knows when, or whether, its node hears of it."""

@@ -15,19 +15,15 @@ from rosa_server.engines.pipelined_decode.engine import Runner
 from rosa_server.engines.pipelined_decode.network import Sizes, StagedDecoder
 from rosa_server.engines.pipelined_decode.packed import Layout, PackedForward
 from rosa_server.engines.pipelined_decode.pipe import Pass
-from rosa_server.engines.pipelined_decode.varlen import gpu_varlen
 
 log = logging.getLogger(__name__)
 
 
 def runner_for(decoder: StagedDecoder, config: Sizes, slots: int, graphs: bool = True) -> Runner:
-    """The fastest way that the decoder's device has: flash attention in 16 bits, graphs on CUDA, else neither."""
-    weight = decoder.head.weight
-    if weight.device.type != "cuda":
+    """The fastest way that the decoder's device has: CUDA graphs on a GPU."""
+    if not graphs or decoder.head.weight.device.type != "cuda":
         return PackedForward(decoder, config, slots)
-    varlen = gpu_varlen(weight.device, weight.dtype)
-    forward = PackedForward(decoder, config, slots, varlen, padded=graphs)
-    return GraphedForward(forward) if graphs else forward
+    return GraphedForward(PackedForward(decoder, config, slots, padded=True))
 
 
 class GraphedForward:

@@ -2,8 +2,8 @@
 
 The tokens of a pass lie in one row: first the prefixes of the frames that enter, then the newest token of each frame
 inside. Norms and linear layers see the row as one matrix, so the weights are read once. Attention keeps the frames
-apart: on a GPU by one variable-length call over the ring buffer, on a CPU by one call for the prefixes and one for the
-decode steps.
+apart, by one call for the prefixes and one for the decode steps: on an H100 the one variable-length call of the paper's
+section 3.3 made a pass 2 to 9 % longer (docs/log.md).
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from torch.nn import functional
 from rosa_server.engines.pipelined_decode.network import Attend, Sizes, StagedDecoder
 from rosa_server.engines.pipelined_decode.pipe import Pass
 from rosa_server.engines.pipelined_decode.ring import KvRing
-from rosa_server.engines.pipelined_decode.varlen import VarlenAttention
 
 
 @dataclass(frozen=True)
@@ -47,20 +46,16 @@ class PackedForward:
         decoder: StagedDecoder,
         config: Sizes,
         slots: int,
-        varlen: VarlenAttention | None = None,
         padded: bool = False,
     ) -> None:
-        """`varlen`: the variable-length attention to use; None: scaled dot products, which every device has.
-
-        `padded`: a decode row for each slot in every pass, so that shapes depend only on how many frames enter.
-        """
+        """`padded`: a decode row for each slot in every pass, so that shapes depend only on how many frames enter."""
         if padded and slots > config.longest:
             raise ValueError(f"PackedForward: {slots} padded slots, but a slot holds {config.longest} rows")
         weight = decoder.head.weight
         self.config, self.slots, self.device = config, slots, weight.device
         self.ring = KvRing(config, slots, weight.device, weight.dtype)
         self.tokens = torch.zeros(slots + 1, config.action_tokens, dtype=torch.long, device=weight.device)
-        self._decoder, self._varlen, self._padded = decoder, varlen, padded
+        self._decoder, self._padded = decoder, padded
         self._query = torch.zeros(
             slots + 1, config.heads, 1, config.head_dim, device=weight.device, dtype=weight.dtype
         )
@@ -110,8 +105,6 @@ class PackedForward:
 
     def _attend(self, layout: Layout) -> Attend:
         ring, prefix = self.ring, self.config.prefix
-        if self._varlen is not None:
-            return _Varlen(ring, layout, prefix, self.slots, self._varlen)
         seen = self._keys_at[: layout.longest] < layout.used[:, None]
         mask = seen[:, None, None]  # (slots + 1, 1, 1, longest)
         fresh, decoded = layout.entering * prefix, layout.slots[layout.entering :]
@@ -132,32 +125,6 @@ class PackedForward:
             return torch.cat(out) if len(out) > 1 else out[0]
 
         return attend
-
-
-class _Varlen:
-    """One variable-length call over all slots, in their order: a prefix, one token, or nothing in each."""
-
-    def __init__(
-        self, ring: KvRing, layout: Layout, prefix: int, slots: int, attention: VarlenAttention
-    ) -> None:
-        self._ring, self._layout, self._attention = ring, layout, attention
-        longest = ring.keys.shape[2]
-        slot_of = layout.rows // longest
-        # The row holds prefixes first; the call wants the queries in the order of the slots.
-        self._order = slot_of.argsort(stable=True)
-        self._back = self._order.argsort()
-        counts = torch.zeros(slots + 1, dtype=torch.long, device=slot_of.device)
-        counts.scatter_add_(0, slot_of, torch.ones_like(slot_of))
-        self._queries_at = functional.pad(counts.cumsum(0), (1, 0)).int()
-        self._keys_at = (torch.arange(slots + 2, device=slot_of.device) * longest).int()
-        self._used = layout.used.int()
-        self._most = (max(prefix if layout.entering else 1, slots), longest)
-
-    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        self._ring.write(layer, self._layout.rows, key, value)
-        keys, values = self._ring.flat(layer)
-        inputs = (query[self._order], keys, values, self._queries_at, self._keys_at, self._used)
-        return self._attention(*inputs, *self._most)[self._back]
 
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, sequences: int) -> Tensor:

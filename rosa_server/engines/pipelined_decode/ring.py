@@ -1,8 +1,8 @@
 """The unified KV ring buffer: the keys and values of all frames in the pipe, in one block allocated once.
 
 Section 3.3 of ActionFlow keeps a frame's place by its stage and copies every frame one place on after each pass. Here a
-frame keeps its slot, and stages rotate over the slots instead: the same layout for variable-length attention, with no
-copy. One slot more than the pipe has takes what padding rows write.
+frame keeps its slot, and stages rotate over the slots instead, with no copy. One slot more than the pipe has takes what
+padding rows write.
 """
 
 from __future__ import annotations
@@ -28,10 +28,6 @@ class KvRing:
         """Store the keys and values of packed tokens `(tokens, kv_heads, d)` at `rows` `(tokens,)`."""
         self._flat_keys[layer].index_copy_(0, rows, key)
         self._flat_values[layer].index_copy_(0, rows, value)
-
-    def flat(self, layer: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of all slots one behind the other, `((slots + 1) * longest, kv_heads, d)`."""
-        return self._flat_keys[layer], self._flat_values[layer]
 
     @property
     def bytes(self) -> int:

@@ -26,12 +26,17 @@ from rosa_server.scheduler.bisection import furthest
 from rosa_server.scheduler.choosing.candidates import (
     Choice,
     compared,
-    confirmed,
     with_or_without_sharing,
     with_shared_gpus,
 )
 from rosa_server.scheduler.choosing.limit import none_serves, ways
-from rosa_server.scheduler.choosing.prediction import MAX_LATE, NETWORK_MS, Prediction, played
+from rosa_server.scheduler.choosing.prediction import (
+    MAX_LATE,
+    NETWORK_MS,
+    RELIED_ON_S,
+    Prediction,
+    played,
+)
 from rosa_server.scheduler.placement.obligations import provision_obligations
 from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.placement.servers import fastest_rate_hz
@@ -104,8 +109,7 @@ def as_played(
             break
     if best is None:
         return None
-    choice = confirmed(best.choice, problem)
-    return replace(choice, prediction=replace(choice.prediction, slower=best.slower))
+    return replace(best.choice, prediction=replace(best.choice.prediction, slower=best.slower))
 
 
 def frees_servers(problem: Problem, library: ProfileLibrary, options: Options) -> bool:
@@ -155,7 +159,7 @@ def _holding(
             if found is None or seen is None or not seen.holds:
                 continue
             found = compared(_at_rates(found.schedule, problem, seen), problem, library, policies)
-            seen = played(found.placement, problem, _way(network_ms))  # phases follow from rates
+            seen = played(found.placement, problem, _way(network_ms), RELIED_ON_S)  # phases follow from rates
             if seen is None or not seen.holds or not _acts(problem, seen) or seen.objective < lowest:
                 continue
             nearer = played(found.placement, problem, _way(network_ms - NEARER_MS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from math import ceil
 
@@ -40,12 +40,23 @@ def longer_slos(catalog: Catalog, problem: Problem, servers: int) -> Refusal | N
     if not binding:  # it fits as it is
         return None
     factor = furthest(lambda times: served(times, binding), MAX_LONGER, 1.0, STEPS)
-    named = dict.fromkeys(
-        f"{need.component} {_longer_ms(need.slo_ms, factor):g} instead of {need.slo_ms:g} ms"
-        for need in needs
-        if need.component in binding
-    )
-    return Refusal("longer_slos_fit", f"with longer SLOs these servers are enough: {', '.join(named)}")
+    words = f"with SLOs {factor:.2g} times as long these servers are enough"
+    return Refusal("longer_slos_fit", f"{words}: {', '.join(_named(problem, factor, binding))}")
+
+
+def _named(problem: Problem, factor: float, components: Collection[str]) -> Iterator[str]:
+    """The SLOs by component, and by task where it has different ones in several."""
+    for component in components:
+        of = {
+            cls.name: need.slo_ms
+            for cls in problem.classes
+            for need in cls.needs
+            if need.component == component
+        }
+        same = len(set(of.values())) == 1
+        for task, slo_ms in list(of.items())[: 1 if same else None]:
+            name = component if same else f"{task}.{component}"
+            yield f"{name} {_longer_ms(slo_ms, factor):g} instead of {slo_ms:g} ms"
 
 
 def stretched(problem: Problem, factor: float, components: Collection[str]) -> Problem:

@@ -40,7 +40,8 @@ class Cluster(SharesMemory, Protocol):
         """(worker id, why) of the workers that ended since the last call; restarts what is due."""
 
     def ready(self, worker_id: str, now_s: float) -> None:
-        """A worker has announced itself."""
+        """A worker has announced itself. Raises `ValueError` where it is to end: its name is held, or another one has
+        taken its place."""
 
     def kill(self, worker_id: str, reason: str) -> None:
         """End a worker at once; `poll` reports it and another one starts."""
@@ -75,8 +76,8 @@ class Cluster(SharesMemory, Protocol):
     def room(self) -> int:
         """Further servers that there are GPUs for."""
 
-    def drop(self, name: str) -> None:
-        """End a worker for good; `poll` reports it where it ran."""
+    def drop(self, name: str) -> list[str]:
+        """End a worker for good. Returns the ids of those that ran, which `poll` reports; empty: it did not run."""
 
     def stop(self, grace_s: float) -> None:
         """End every worker, `grace_s` after it was asked to at the latest. Also right after the constructor."""

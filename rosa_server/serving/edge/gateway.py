@@ -395,15 +395,16 @@ class Gateway:
         if isinstance(message, m.Executed):
             if self._absences.away(worker_id) or self._absences.stale(worker_id, message.batch_id):
                 self._metrics.noted("late_batch")
-                if self._absences.answered_late(worker_id):
+                if self._absences.answered_late(worker_id) and self._may_serve(now_s, worker_id):
                     self._announced(now_s, self._ready[worker_id])
                 return
             self._executed(now_s, worker_id, message)
         elif isinstance(message, m.WorkerReady) and message.worker_id == worker_id:
+            if not self._may_serve(now_s, worker_id):
+                return
             self._ready[worker_id] = message
             if self._inlined is None or not self._inlined.keeps(message):
                 self._announced(now_s, message)
-            self._cluster.ready(worker_id, now_s)
             self._workers.open_shared(worker_id)
             log.event("worker_ready", worker=worker_id, model=message.model, max_batch=message.max_batch)
         else:
@@ -419,6 +420,16 @@ class Gateway:
             if self._post is not None:
                 self._post.hub.ran(worker, len(done.tickets), done.inference_ms)
             self._metrics.engine(worker_id, done.counts)
+
+    def _may_serve(self, now_s: float, worker_id: str) -> bool:
+        """Whether somebody still waits for this worker, which is ready; else it is ended."""
+        try:
+            self._cluster.ready(worker_id, now_s)
+        except ValueError as error:
+            log.event("worker_not_wanted", worker=worker_id, reason=str(error))
+            self._cluster.kill(worker_id, str(error))
+            return False
+        return True
 
     def _announced(self, now_s: float, ready: m.WorkerReady) -> None:
         """A worker is here, or here again: what it was given before counts no more."""
@@ -542,7 +553,7 @@ class Gateway:
     def _pass_over_silent(self, now_s: float) -> None:
         """Calls of workers on other machines of which nothing is heard run elsewhere until something is."""
         silent = self._workers.silent(now_s)
-        for worker_id in self._absences.quiet(silent, now_s):
+        for worker_id in [one for one in self._absences.quiet(silent, now_s) if self._may_serve(now_s, one)]:
             self._announced(now_s, self._ready[worker_id])
         for worker in passed_over(self._core.pool, silent, self._core.router.failover.covered):
             self._metrics.noted("worker_silent")

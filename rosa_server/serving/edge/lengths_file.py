@@ -42,7 +42,7 @@ class LengthsFile:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             beside.write_text(json.dumps(self._lengths.to_data()))
             beside.replace(self._path)
-            self._failed = False
+            self._lengths.changed = self._failed = False
         except OSError as error:
             with suppress(OSError):
                 beside.unlink()

@@ -18,10 +18,13 @@ class Draining(Operation):
         names = site.of_server(order.target)
         super().__init__(site, order, names, now_s)
         _check_covered(site, names, site.state.drained)
-        for name in names:
+        for name in names:  # in the order that was checked: the first gets the standby
             site.cluster.hold(name, True)
-        for worker_id in site.warm(names):
-            self.retirement.add(now_s, worker_id)
+            warm = site.warm([name])
+            for worker_id in warm:
+                self.retirement.add(now_s, worker_id)
+            if not warm:  # one that loads its model ends as soon as it is ready
+                site.core.on_lost(now_s, f"{name}.0", "it is drained")
         site.state.drained |= set(names)
         site.state.save()
 
@@ -48,13 +51,13 @@ class Draining(Operation):
 
 def _check_covered(site: Site, names: Collection[str], drained: Collection[str]) -> None:
     leaving = {*names, *drained}
-    left: dict[str, int] = {}
-    for worker in site.core.pool:
-        name = worker.worker_id.rpartition(".")[0]
-        left[worker.replica] = left.get(worker.replica, 0) + (name not in leaving and not worker.apart)
-    empty = {replica_name(name) for name in names if not left.get(replica_name(name))}
-    for replica in empty:
-        own = site.placement.replicas[replica]
-        if not own.standby and not site.core.router.failover.covered(replica, empty):
-            words = f"nobody else can run the streams of {replica}: no other worker, and no warm standby"
-            raise OperationError("nobody_else", words)
+    left = {
+        worker.replica
+        for worker in site.core.pool
+        if worker.worker_id.rpartition(".")[0] not in leaving and not worker.apart
+    }
+    emptied = dict.fromkeys(replica_name(name) for name in names if replica_name(name) not in left)
+    if stranded := site.core.router.failover.stranded(emptied):
+        streams = ", ".join(stranded)
+        words = f"nobody else can run the streams of {streams}: no other worker, and no warm standby"
+        raise OperationError("nobody_else", words)

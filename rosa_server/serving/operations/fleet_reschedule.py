@@ -3,12 +3,13 @@
 All gateways leave the schedule to it first (`core/forwarding/succession.py`); then the way is planned, from what runs
 and the slots that robots have anywhere. Each stage is a schedule in which every robot is served, and begins when all
 run the one before it and what that starts is warm. Where one of them cannot go on, or a person cancels it, it ends
-between two stages; so it does where this gateway ends, and a gateway that was away follows when it is back.
+between two stages, without what did not get warm. It ends where this gateway does, too, and a gateway that was away
+follows when it is back. No stream moves to a replica that is not warm, whichever order has started that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from rosa_contract.wire.watching import Order
@@ -21,6 +22,7 @@ from rosa_server.serving.operations.operation import End, Operation
 from rosa_server.serving.operations.order import OperationError, Site
 from rosa_server.serving.operations.reschedule import WARMS_S, PlanningThread, planning_failed
 
+Routes = Mapping[str, Mapping[str, str]]  # slot -> component -> replica
 CLOSES = "slots that the new schedule lacks are given to nobody any more"
 
 
@@ -33,6 +35,7 @@ class FleetStage:
     starts: tuple[str, ...] = ()  # replicas that have to be warm before the next one
     stops: bool = False  # servers end with it: what they were given has to have ended
     moves: bool = False  # streams move
+    targets: tuple[str, ...] = ()  # to these replicas, which have to be warm before it
     free: tuple[str, ...] = ()  # slots that no robot may have
 
 
@@ -75,6 +78,11 @@ class FleetReschedule(Operation):
         """At the end of the stage that is at work, or at once while that waits for something."""
         self.cancelled = True
 
+    def let_go(self, now_s: float) -> None:
+        """See `Operation`: other gateways wait for it."""
+        if self._handing is not None:
+            self._handing.end(now_s)
+
     def step(self, now_s: float, gone: Mapping[str, str]) -> End | None:
         handing = self._handing
         if handing is not None:
@@ -97,15 +105,14 @@ class FleetReschedule(Operation):
         assert handing is not None
         if self.cancelled:
             return self._back(now_s, "cancelled", self.why or "it was cancelled")
-        if self._at >= 0:
-            reached = self._stages[self._at]
-            if not handing.warm(reached.starts):
+        for one, needs in self._needs():
+            if not handing.warm(needs):
                 late = now_s > self._at_s + WARMS_S
-                return self._back(now_s, "not_warm", f"{reached.words}: not warm in time") if late else None
-            if self._at + 1 == len(self._stages):
-                self._say(now_s, "reached", f"{self._place} done: {reached.words}")
-                handing.end(now_s)
-                return End("", self._words)
+                return self._back(now_s, "not_warm", f"{one.words}: not warm in time") if late else None
+        if self._at + 1 == len(self._stages):
+            self._say(now_s, "reached", f"{self._place} done: {self._stages[self._at].words}")
+            handing.end(now_s)
+            return End("", self._words)
         following = self._stages[self._at + 1]
         if following.stops and not handing.settled(now_s):
             return None
@@ -117,6 +124,13 @@ class FleetReschedule(Operation):
         self._at, self._at_s = self._at + 1, now_s
         handing.hand_out(following.plan)
         return None
+
+    def _needs(self) -> Iterator[tuple[FleetStage, tuple[str, ...]]]:
+        """What has to be warm before the next stage, and for which one."""
+        if self._at >= 0:
+            yield self._stages[self._at], self._stages[self._at].starts
+        if self._at + 1 < len(self._stages):
+            yield self._stages[self._at + 1], self._stages[self._at + 1].targets
 
     @property
     def _place(self) -> str:
@@ -152,14 +166,13 @@ class FleetReschedule(Operation):
         made = []
         if closed:
             made.append(FleetStage(CLOSES, replace(before, closed=closed)))
+        routes = before.placement.routes or {}
         for number, (stage, server_on) in enumerate(zip(change.stages, at, strict=True)):
             own = self._plan_of(stage, server_on)
-            free = closed if number == 0 else ()
-            made.append(
-                FleetStage(
-                    self._named(stage, server_on), own, stage.starts, bool(stage.stops), stage.moves, free
-                )
-            )
+            words, free = self._named(stage, server_on), closed if number == 0 else ()
+            targets = _moved_to(routes, stage.placement.routes or {})
+            made.append(FleetStage(words, own, stage.starts, bool(stage.stops), stage.moves, targets, free))
+            routes = stage.placement.routes or {}
         return made
 
     def _plan_of(self, stage: Stage, server_on: Mapping[str, str]) -> FleetPlan:
@@ -175,13 +188,17 @@ class FleetReschedule(Operation):
         return f"{stage.words} ({on})" if on else stage.words
 
     def _back(self, now_s: float, cause: str, why: str) -> End:
-        """All stay where they are; where no stream has moved, all go back to where it began."""
+        """All stay where they are, without what did not get warm; where no stream has moved, all go back to where it
+        began."""
         if self._at < 0:
             return self._ended(now_s, End(cause, f"{why}; nothing has changed"))
         assert self._handing is not None
         if not self._moved:
             self._handing.hand_out(self._before)
             return self._ended(now_s, End(cause, f"{why}; everything is as it was before"))
+        if not self._handing.warm(self._stages[self._at].starts):
+            self._at -= 1  # as streams have moved there is one, and they run as in that
+            self._handing.hand_out(self._stages[self._at].plan)
         done = f"{self._place} stages are handed out"
         words = f"{why}; {done}, and every stream is served: order it again, or a schedule to go back to"
         return self._ended(now_s, End(cause, words))
@@ -190,3 +207,10 @@ class FleetReschedule(Operation):
         if self._handing is not None:
             self._handing.end(now_s)
         return end
+
+
+def _moved_to(had: Routes, has: Routes) -> tuple[str, ...]:
+    """The replicas to which streams of slots that were there before move."""
+    both = ((had[slot], routes) for slot, routes in has.items() if slot in had)
+    moved = {one for old, new in both for component, one in new.items() if old.get(component) != one}
+    return tuple(sorted(moved))

@@ -10,7 +10,7 @@ CANARY = (
 )
 SHADOW = "shadow"  # a rollout whose first worker answers copies of calls first; the value as of `CANARY`
 CANCEL = "cancel"  # whatever is at work on this target
-REMOVE = "remove"  # a robot
+REMOVE = "remove"  # a robot; the value `KNOWN`: another gateway has removed it, remember its name in any case
 ADMIT = "admit"  # a robot that was removed
 ADD_SLOT = "add_slot"  # a task; the value `DRY_RUN`: only say what would follow
 RESCHEDULE = "reschedule"  # `SCHEDULE`; the value is the path of the new one
@@ -30,4 +30,5 @@ ORDERS = (
 )
 SCHEDULE = "schedule"  # the target of a rescheduling
 DRY_RUN = "dry_run"
+KNOWN = "known"
 RETIRES_S = 60.0  # a worker that has not ended by then is killed: its calls run elsewhere

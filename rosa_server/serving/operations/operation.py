@@ -77,6 +77,9 @@ class Operation(ABC):
     def cancel(self, now_s: float) -> None:
         """Do no more than what is needed to end in order."""
 
+    def let_go(self, now_s: float) -> None:  # noqa: B027 - most have nothing
+        """A defect of ours has ended it midway: nothing that it kept others from stays so."""
+
     @property
     @abstractmethod
     def doing(self) -> str:

@@ -8,9 +8,11 @@ retires gets nothing more, finishes what it has, and ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from traceback import format_exception
 from typing import Any
 
 from rosa_contract.wire.watching import Order
+from rosa_server.serving.base import log
 from rosa_server.serving.core.forwarding.node import NodeCore
 from rosa_server.serving.core.forwarding.succession import LEFT
 from rosa_server.serving.operations.draining import Draining
@@ -65,7 +67,11 @@ class Operations:
         if self._part is not None:
             self._part.step(bool(self._running or self._state.drained), gone)
         for operation in list(self._running):
-            end = operation.step(now_s, gone)
+            try:
+                end = operation.step(now_s, gone)
+            except Exception as error:
+                end = _broken(operation.order, error)
+                operation.let_go(now_s)
             if end is not None:
                 self._running.remove(operation)
                 self._state.end(operation.order.target)
@@ -92,6 +98,9 @@ class Operations:
         except OperationError as error:
             self._site.say(order, "refused", cause=error.cause, reason=str(error))
             self._site.tells.obeyed(order, error.cause, str(error))
+            return False
+        except Exception as error:
+            self._end(order, _broken(order, error))
             return False
         if end is not None:
             self._end(order, end)
@@ -147,8 +156,10 @@ class Operations:
             return self._undrain(order)
         if order.what == CANCEL:
             return self._cancel(now_s, order)
-        if order.what in (REMOVE, ADMIT, ADD_SLOT):
-            at_once = {REMOVE: remove, ADMIT: admit, ADD_SLOT: add_slot}[order.what]
+        if order.what == REMOVE:
+            return End("", remove(self._site, order, now_s, self._node))
+        if order.what in (ADMIT, ADD_SLOT):
+            at_once = {ADMIT: admit, ADD_SLOT: add_slot}[order.what]
             return End("", at_once(self._site, order, now_s))
         if order.what == DRAIN:
             self._check_free(order.target, self._site.of_server(order.target))
@@ -186,6 +197,7 @@ class Operations:
 
     def _undrain(self, order: Order) -> End:
         names = self._site.of_server(order.target)
+        self._check_free(order.target, names)
         if not self._state.drained & set(names):
             raise OperationError("not_drained", f"{order.target} is not drained")
         for name in names:
@@ -210,3 +222,13 @@ class Operations:
         step = "failed" if end.cause and end.cause != "cancelled" else end.cause or "done"
         self._site.say(order, step, cause=end.cause, reason=end.words)
         self._site.tells.obeyed(order, end.cause, end.words)
+
+
+def _broken(order: Order, error: Exception) -> End:
+    """A defect of ours ends one operation, and never the server."""
+    lines = "".join(format_exception(error))
+    log.error("operation_broke", what=order.what, target=order.target, by=order.by, traceback=lines)
+    what = f"{type(error).__name__}: {error}"
+    return End(
+        "internal_error", f"a defect of the server ended it midway ({what}); the server's log says where"
+    )

@@ -38,6 +38,7 @@ class OperationError(CausedError):
         "no_slots": "there is no schedule: any robot may come, and there is nothing to change",
         "not_admitted": "no server has room for one more robot",
         "node_away": "the gateway of the node that it concerns is not there",
+        "internal_error": "a defect of the server ended the operation; its log says where",
         "too_many": "more robots were removed than are remembered",
     }
 
@@ -49,7 +50,10 @@ class Tells(Protocol):
         """A step of it is done."""
 
     def compare(self, workers: Sequence[str]) -> Mapping[str, WorkerTally]:
-        """What these workers have answered since they were named first; of none, nothing is counted any more."""
+        """What these workers have answered since they were named first."""
+
+    def compare_no_more(self, workers: Sequence[str]) -> None:
+        """Nothing of these is counted apart any more."""
 
     def rescheduled(self, about: Mapping[str, Any]) -> None:
         """Another schedule runs; this is what is told of it."""

@@ -26,6 +26,7 @@ class OwnPart:
         self._epoch = 0  # of what runs, as far as workers follow it; 0: nobody has looked
         self._runs = self._wanted()
         self._starting: set[str] = set()  # workers that were added and are not warm yet
+        self._dropped: set[str] = set()  # lives that end; others of their names may start meanwhile
 
     def _wanted(self) -> Runs:
         replicas = self._site.placement.replicas
@@ -40,7 +41,9 @@ class OwnPart:
             self._follow()
         for worker_id, why in gone.items():
             name = worker_id.rpartition(".")[0]
-            if name in self._starting:
+            if worker_id in self._dropped:
+                self._dropped.discard(worker_id)
+            elif name in self._starting:
                 self._starting.discard(name)
                 self._failed(f"{worker_id} ended before it was warm ({why})")
         self._starting -= {one.worker_id.rpartition(".")[0] for one in self._node.pool}
@@ -56,7 +59,7 @@ class OwnPart:
                 log.error("schedule_not_read", epoch=plan.epoch, reason=str(error))
         wanted = self._wanted()
         for name in [name for name, what in self._runs.items() if wanted.get(name) != what]:
-            self._site.cluster.drop(name)
+            self._dropped |= set(self._site.cluster.drop(name))
             del self._runs[name]
             self._starting.discard(name)
         added = wanted.keys() - self._runs.keys()

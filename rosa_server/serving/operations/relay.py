@@ -1,14 +1,15 @@
 """Orders at one of several gateways: each is carried out by the gateways that it concerns, whichever it was given to.
 
 A drain goes to the node that has the server. A rollout goes from node to node, and ends with the first that refuses it.
-Who removes or admits a robot, or cancels, is heard by all, and one that obeys is enough. A gateway obeys another one as
-it obeys a person at its own machine: only those with a gateway's key are heard.
+Who removes or admits a robot, or cancels, is heard by all, and one that obeys is enough; where one has removed a robot
+all others remember its name. A gateway obeys another one as it obeys a person at its own machine: only those with a
+gateway's key are heard.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from rosa_contract.wire.bounds import MAX_NAME_CHARS, MAX_TEXT_CHARS
@@ -23,6 +24,7 @@ from rosa_server.serving.operations.names import (
     CANARY,
     CANCEL,
     DRAIN,
+    KNOWN,
     REMOVE,
     ROLLOUT,
     SCHEDULE,
@@ -35,6 +37,7 @@ OF_A_SERVER = (DRAIN, UNDRAIN)
 OF_A_MODEL = (ROLLOUT, CANARY, SHADOW)
 FOR_ALL = (REMOVE, ADMIT, CANCEL)  # it is enough that one of them obeys
 NODE_AWAY = "node_away"
+NOT_HERE = ("unknown_target", "not_removed", "nothing_at_work")
 RELAYED = b"@"  # no watcher's connection: ZeroMQ's names of these begin with a zero
 MAX_RELAYED = 64
 
@@ -157,6 +160,8 @@ class OrderRelay:
     def _ended(self, number: int, node: str, cause: str, words: str) -> None:
         one = self._under[number]
         one.ends.append((node, cause, words))
+        if one.order.what == REMOVE and not cause and one.order.value != KNOWN:
+            self._known(one)
         goes_on = one.order.what in FOR_ALL or not cause
         if one.todo and goes_on:
             self._next(number)
@@ -164,13 +169,21 @@ class OrderRelay:
         del self._under[number]
         failed = [end for end in one.ends if end[1]]
         told = one.ends
-        if one.order.what in FOR_ALL:  # those who do not know the robot are of no interest where one does
-            told = [end for end in one.ends if not end[1]] or failed
-            failed = failed if len(failed) == len(one.ends) else []
+        if one.order.what in FOR_ALL and len(failed) < len(one.ends):
+            # Those who do not know the robot are of no interest where one does; who is away is.
+            told = [end for end in one.ends if end[1] not in NOT_HERE]
+            failed = []
         if one.todo:
             told = [*told, *((name, "", "was not asked") for name in one.todo)]
         words = "; ".join(f"{name}: {words}" for name, _, words in told)
         self._tells.obeyed(one.order, failed[0][1] if failed else "", words)
+
+    def _known(self, one: _Under) -> None:
+        """A gateway has removed the robot: the others remember its name, those too that did not know it."""
+        one.order = replace(one.order, value=KNOWN)
+        again = [node for node, cause, _ in one.ends if cause in NOT_HERE]
+        one.todo += again
+        one.ends = [end for end in one.ends if end[0] not in again]
 
     # -- what is told of what is carried out here ----------------------------------------------------------------------
 
@@ -202,6 +215,10 @@ class OrderRelay:
     def compare(self, workers: Sequence[str]) -> Mapping[str, WorkerTally]:
         """See `Tells`."""
         return self._tells.compare(workers)
+
+    def compare_no_more(self, workers: Sequence[str]) -> None:
+        """See `Tells`."""
+        self._tells.compare_no_more(workers)
 
     def rescheduled(self, about: Mapping[str, Any]) -> None:
         """See `Tells`."""

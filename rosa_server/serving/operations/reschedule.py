@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from rosa_contract.errors import CausedError, ConfigError, ContractError
 from rosa_contract.wire.watching import Order
@@ -88,6 +89,10 @@ class Reschedule(Operation):
         """At the end of the stage that is at work, or at once while that loads a model."""
         self.cancelled = True
 
+    def let_go(self, now_s: float) -> None:
+        """See `Operation`: slots are added and removed again."""
+        self.site.core.router.freeze("")
+
     def step(self, now_s: float, gone: Mapping[str, str]) -> End | None:
         self.retirement.step(now_s)
         if self._change is None:
@@ -142,6 +147,7 @@ class Reschedule(Operation):
             self.site.say(self.order, "started", f"{self._place}: {stage.words}", workers=self._names)
         elif stage.stops:
             self._names = [name for name, (replica, _) in self.site.names().items() if replica in stage.stops]
+            self._close(now_s, stage)
             for name in self._names:
                 self.site.cluster.hold(name, True)
             for worker_id in self.site.warm(self._names):
@@ -172,15 +178,27 @@ class Reschedule(Operation):
     def _adopt(self, now_s: float) -> None:
         """What the stage asks for has happened: its placement holds from now on."""
         self._names = []
-        if self._stage.moves and not self._moved and self._change is not None:
+        moves = self._stage.moves or self._stage.stops  # what it was before is not there any more
+        if moves and not self._moved and self._change is not None:
             self._moved = True
             self._keep(self._change)
         self._hold(now_s, self._stage)
         self._reached()
 
+    def _close(self, now_s: float, stage: Stage) -> None:
+        """Slots that the stage lacks go at once: no robot may take one while workers finish."""
+        placement = self.site.core.router.placement
+        kept = {
+            slot: of
+            for slot, of in (placement.routes or {}).items()
+            if slot in (stage.placement.routes or {})
+        }
+        self.site.core.adopt(now_s, replace(placement, routes=kept), NoAdmission(WHY))
+
     def _keep(self, change: Change) -> None:
-        """From now on a restart begins with the new schedule."""
+        """From now on a restart begins with the new schedule, which has the slots that were added before."""
         state = self.site.state
+        state.slots = []
         state.schedule, state.schedule_file = dict(change.schedule), self.order.value
         unfinished = state.of(self.order.target)
         if unfinished is not None:

@@ -5,29 +5,36 @@ from __future__ import annotations
 from rosa_contract.wire.messages import Refused
 from rosa_contract.wire.watching import Order
 from rosa_contract.wording import nearest
-from rosa_server.serving.operations.names import DRY_RUN
+from rosa_server.serving.core.forwarding.node import NodeCore
+from rosa_server.serving.operations.names import DRY_RUN, KNOWN
 from rosa_server.serving.operations.order import OperationError, Site
 
 MAX_REMOVED = 10_000  # names that are remembered
 MAX_COMPARED = 512  # names that a misspelt one is compared with: the gateway waits meanwhile
 
 
-def remove(site: Site, order: Order, now_s: float) -> str:
-    """End the session of a robot, and refuse it from now on. Raises `OperationError`."""
+def remove(site: Site, order: Order, now_s: float, node: NodeCore | None) -> str:
+    """End the session of a robot, and refuse it from now on. Raises `OperationError`. `node`: the core, where this is
+    one of several gateways: there a robot that is not here may still have its slot, or be removed before."""
     robot, sessions = order.target, site.core.sessions
     session = sessions.of_robot(robot)
-    if session is None:
+    elsewhere = node is not None and (node.slots.knows(robot) or robot in sessions.removed)
+    if session is None and not elsewhere and order.value != KNOWN:
         words = f"no robot {robot!r} is here{nearest(robot, sessions.robots[:MAX_COMPARED])}; `rosa robots` lists them"
         raise OperationError("unknown_target", words)
     if len(sessions.removed) >= MAX_REMOVED:
         raise OperationError("too_many", f"{MAX_REMOVED} robots are removed; admit some of them")
-    slot = f" and its slot {session.slot} is free" if session.slot else ""
+    if node is not None:  # others are free when their homes hear of it
+        slots = node.slots.of_robot(robot)
+    else:
+        slots = [session.slot] if session is not None and session.slot else []
+    free = "".join(f" and its slot {slot} is free" for slot in slots)
     site.core.remove(
         now_s, robot, f"{order.by} has removed this robot; `rosa admit {robot}` lets it come back"
     )
     site.state.removed = dict(sessions.removed)
     site.state.save()
-    return f"{robot} is out{slot}; it is refused until `rosa admit {robot}`"
+    return f"{robot} is out{free}; it is refused until `rosa admit {robot}`"
 
 
 def admit(site: Site, order: Order, now_s: float) -> str:

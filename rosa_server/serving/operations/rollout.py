@@ -47,6 +47,11 @@ class Rollout(Operation):
             False  # the new worker: when the rollout was cancelled, and before it ended
         )
 
+    def let_go(self, now_s: float) -> None:
+        """See `Operation`: calls are not shared out any more."""
+        if self._trial is not None:
+            self._trial.end()
+
     def step(self, now_s: float, gone: Mapping[str, str]) -> End | None:
         self.retirement.step(now_s)
         if self._heir:

@@ -103,7 +103,7 @@ class Canary(WeightsTrial):
         return True
 
     def end(self) -> None:
-        self.site.tells.compare(())
+        self.site.tells.compare_no_more(self._pair)
         self.site.core.pool.in_turn(self._queue, False)
 
     @property

@@ -99,9 +99,12 @@ class WatchPost:
 
     def compare(self, workers: Sequence[str]) -> Mapping[str, WorkerTally]:
         """What these workers have answered since they were named first."""
-        if self.hub.compared.keys() != set(workers):
-            self.hub.compared = {worker_id: WorkerTally() for worker_id in workers}
-        return self.hub.compared
+        return {one: self.hub.compared.setdefault(one, WorkerTally()) for one in workers}
+
+    def compare_no_more(self, workers: Sequence[str]) -> None:
+        """Nothing of these is counted apart any more."""
+        for worker_id in workers:
+            self.hub.compared.pop(worker_id, None)
 
     def rescheduled(self, about: Mapping[str, Any]) -> None:
         """Another schedule runs."""

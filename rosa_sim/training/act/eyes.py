@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from rosa_sim.training.act.backbone import CELLS, WIDTHS, NarrowResNet
 from rosa_sim.training.act.pictures import augmented, to_network
+from rosa_sim.training.networks.precision import mixed
 
 BATCH, RATE = 64, 3e-3
 HELD_OUT, LOOK_EVERY, KEEP_EVERY = 256, 200, 200
@@ -71,7 +72,7 @@ def fit_eyes(data: Data, steps: int, path: Path) -> Path:
             group["lr"] = rate
         batch = rng.choice(rows, BATCH)
         pictures = (augmented(data[name][batch], rng) for name in ("front", "wrist"))
-        with torch.autocast("cpu", dtype=torch.bfloat16):  # half the time
+        with mixed():
             front, wrist = eyes(*(one.to(memory_format=torch.channels_last) for one in pictures))
         off_wrist = _off(wrist.float(), away[batch]).mean(1) * near[batch]
         loss = _off(front.float(), where[batch]).mean() + off_wrist.mean()

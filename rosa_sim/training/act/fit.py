@@ -31,6 +31,7 @@ from rosa_sim.training.act.backbone import WIDTHS, Given, NarrowResNet, padded, 
 from rosa_sim.training.act.eyes import Eyes, load_eyes
 from rosa_sim.training.act.pictures import augmented
 from rosa_sim.training.act.record import COMMANDED, REPO
+from rosa_sim.training.networks.precision import mixed
 
 BATCH = 64
 HEAD_RATE, JOINT_RATE = 6e-4, 2e-4
@@ -150,7 +151,7 @@ def fit_act(root: Path, eyes_path: Path, folder: Path, head_steps: int, joint_st
 
         def looked(rows: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
             told = [augmented(frames.pictures[name][rows], rng) for name in PICTURES.values()]
-            with torch.autocast("cpu", dtype=torch.bfloat16):
+            with mixed():
                 maps = narrow(torch.cat(told).to(memory_format=torch.channels_last)).float()
             by_picture: Tensor = maps.unflatten(0, (len(told), len(rows)))
             return by_picture.transpose(0, 1)
@@ -165,7 +166,7 @@ def look_at_all(narrow: NarrowResNet, frames: Frames) -> Tensor:
     """What the eyes see `(n, views, cameras, 128, 3, 3)`."""
     rng, count = np.random.default_rng(51), len(frames.state)
     seen = torch.empty((count, VIEWS, len(frames.pictures), WIDTHS[-1], 3, 3))
-    with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.inference_mode(), mixed():
         for start in tqdm(range(0, count, 128), desc="look", unit="batch", mininterval=10.0):
             rows = slice(start, min(start + 128, count))
             for view in range(VIEWS):
@@ -208,7 +209,7 @@ def _train(
             }
         )
         batch |= {name: padded(maps[:, camera]) for camera, name in enumerate(frames.pictures)}
-        with torch.autocast("cpu", dtype=torch.bfloat16):  # half the time
+        with mixed():
             loss, _ = policy.forward(batch)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()

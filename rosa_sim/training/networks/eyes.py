@@ -22,6 +22,7 @@ from rosa_sim.training.data.dataset import POINTS, Data, load
 from rosa_sim.training.data.looks import KEYPOINTS
 from rosa_sim.training.data.pictures import shifted
 from rosa_sim.training.networks.learn import seen_once, train
+from rosa_sim.training.networks.precision import mixed
 
 SHIFT = 3  # pixels that a picture is moved by, with its points
 VIEWS = 2  # of each look: as it is, and with other light and noise
@@ -55,8 +56,7 @@ def fit_camera(folder: Path, camera: str, steps: int, work: Path, device: str) -
 
 def eyes_loss(eyes: PointEyes, pictures: Tensor, marks: Tensor) -> Tensor:
     """Pictures `(n, 3, 96, 96)`, marks `(n, 12, 3)`: u, v in 0..1, visible."""
-    # Half as long as in float32 on a CPU with bfloat16 matrix units.
-    with torch.autocast(pictures.device.type, torch.bfloat16):
+    with mixed(pictures.device.type):
         maps = eyes.maps(pictures)
     maps = maps.float()
     found = eyes.points_of(maps)

@@ -77,14 +77,14 @@ class Bench:
             f"an answer to command {self.seq}",
         )
 
-    def play(self, by_rad: float, seconds: float = 5.0, joint: int = 0) -> ArmStatus:
-        """Turn one joint by `by_rad` from home."""
+    def play(self, by_rad: float, seconds: float = 5.0, joint: int = 0, skip_s: float = 0.0) -> ArmStatus:
+        """Turn one joint by `by_rad` from home. `skip_s`: begin so far into the chunk."""
         horizon = round(seconds / 0.05)
         rows = np.tile([*SPEC.home_rad, 0.04], (horizon, 1))
         rows[:, joint] += np.linspace(0.0, by_rad, horizon)
         names = [*SPEC.joints, "gripper"]
         chunk = ActionChunk(step_s=0.05, horizon=horizon, names=names, data=rows.ravel().tolist())
-        return self.order(ArmCommand.PLAY, chunk=chunk)
+        return self.order(ArmCommand.PLAY, chunk=chunk, skip_s=skip_s)
 
     def play_until(self, condition: Callable[[], Any], what: str, by_rad: float, seconds: float = 5.0) -> Any:
         """Play, and again when this process was itself stalled for so long that the arm stopped, as it has to."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import numpy as np
+
 from rosa_client.drivers.arms import ArmState
 from rosa_client.drivers.arms.echo import EchoArm
 from rosa_client.motion.arm_orders import Command
@@ -35,6 +37,26 @@ class ReflexArm(EchoArm):
             self._since_s = time.monotonic()
         ill = self._since_s and time.monotonic() - self._since_s < RECOVERS_AFTER_S
         return replace(state, fault="joint 1: cartesian reflex" if ill else "")
+
+
+class HaltingArm(EchoArm):
+    """Its gripper tells whether it obeys: closed while it begins nothing."""
+
+    def __init__(self, spec: RobotSpec, seed: int) -> None:
+        super().__init__(spec, seed)
+        self._halted = False
+
+    def halt(self) -> None:
+        self._halted = True
+
+    def go_on(self) -> None:
+        self._halted = False
+
+    def recover(self) -> None:
+        self._halted = False
+
+    def read(self) -> ArmState:
+        return replace(super().read(), gripper_m=np.array([0.0 if self._halted else 0.08]))
 
 
 class TardyArm(EchoArm):

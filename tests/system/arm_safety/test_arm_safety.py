@@ -161,8 +161,13 @@ def test_the_speed_can_be_set_while_it_runs_and_nonsense_is_refused(bench: Bench
     assert set_scale(bench, 0.5)
     try:
         assert bench.play(0.1, 1.0).remaining_s == pytest.approx(2.0, abs=0.1)
+        joins = bench.play(0.1, 1.0, skip_s=0.2)
+        assert joins.state == ArmStatus.HOLDING, "with this speed it does not begin where its sender thinks"
+        assert "velocity_scale 1, but the arm moves with 0.5" in joins.fault
     finally:
         assert set_scale(bench, 1.0)
+    joins = bench.play(0.1, 1.0, skip_s=0.2)
+    assert (joins.state, joins.fault) == (ArmStatus.PLAYING, "")
 
 
 def set_scale(bench: Bench, share: float) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from rosa_interfaces.msg import ArmStatus
+from rosa_interfaces.srv import ReleaseEmergencyStop
 from std_srvs.srv import Trigger
 
+from rosa_client.motion.emergency_stop import STOPPED
 from tests.system.arm_safety.bench import arm
 
 pytestmark = pytest.mark.slow
@@ -19,6 +21,26 @@ def test_a_driver_that_recovers_is_obeyed_again() -> None:
         assert bench.play(0.4).state == ArmStatus.HOLDING
         bench.until(lambda: bench.status.fault == "", "the recovery")
         bench.play_until(lambda: bench.status.state == ArmStatus.PLAYING, "an arm that plays", by_rad=0.4)
+
+
+def test_a_driver_is_halted_by_the_stop_and_neither_recovered_nor_released_before_the_next_order() -> None:
+    with arm("tests.system.arm_safety.drivers:HaltingArm") as bench:
+        bench.until(
+            lambda: bench.joints and bench.width_m == 0.0, "a driver that is halted before the first order"
+        )
+        bench.home()
+        bench.until(lambda: bench.width_m == 0.08, "a driver that obeys")
+        assert bench.call(Trigger, "emergency_stop", Trigger.Request()).success
+        bench.until(lambda: bench.width_m == 0.0, "a driver that is halted")
+        recovery = bench.call(Trigger, "recover", Trigger.Request())
+        assert (recovery.success, recovery.message) == (False, STOPPED.reason)
+        released = ReleaseEmergencyStop.Request(decided_by="ada", why="the cell is clear")
+        assert bench.call(ReleaseEmergencyStop, "release_emergency_stop", released).accepted
+        bench.spin(0.3)
+        assert bench.width_m == 0.0, "releasing moves nothing"
+        bench.home()
+        bench.until(lambda: bench.width_m == 0.08, "a driver that obeys")
+        assert bench.call(Trigger, "recover", Trigger.Request()).success
 
 
 def test_a_driver_that_dies_is_reported_and_can_still_be_stopped_for_good() -> None:

@@ -172,7 +172,8 @@ def test_without_a_gateway(visits: Visits) -> None:
     assert status == 1
     assert checks["gateway"]["cause"] == "no_answer"
     assert "rosa serve" in checks["gateway"]["do"]
-    assert checks["camera.front"]["level"] == "ok", "everything else is still looked at"
+    # On a busy machine its pictures may come too slowly, which is a warning.
+    assert checks["camera.front"]["level"] != "fail", "everything else is still looked at"
 
 
 def test_the_key_of_another_robot(visits: Visits) -> None:

@@ -13,6 +13,7 @@ import pytest
 import rclpy
 from action_msgs.msg import GoalStatus
 from lifecycle_msgs.msg import State, Transition
+from lifecycle_msgs.srv import ChangeState
 from rclpy.action import ActionClient
 from rclpy.qos import qos_profile_sensor_data
 from rosa_interfaces.action import RunTask
@@ -93,6 +94,10 @@ class Arm:
 
     def _on_joints(self, message: JointState) -> None:
         self.q_rad = np.array(message.position[:7])
+
+
+def to(transition: int) -> ChangeState.Request:
+    return ChangeState.Request(transition=Transition(id=transition))
 
 
 def press(manager: Manager) -> None:
@@ -269,6 +274,24 @@ def test_a_runtime_that_was_paused_takes_the_next_task() -> None:
         assert result.result().result.reason == "the runtime_node was deactivated"
         assert manager.change("runtime_node", CONFIGURE) and manager.change("runtime_node", ACTIVATE)
         client.begin()
+        end(process)
+
+
+def test_a_runtime_that_is_activated_again_at_once_still_sends_the_result_of_its_task() -> None:
+    with (
+        managing("twice", "runtime_node") as manager,
+        running("runtime_node", "twice", PANDA, CONFIG, NOBODY) as process,
+    ):
+        client = Client(manager)
+        for _ in range(3):
+            result = client.begin()
+            changes = manager.node.create_client(ChangeState, "runtime_node/change_state")
+            assert manager.until(changes.service_is_ready)
+            asked = [changes.call_async(to(transition)) for transition in (DEACTIVATE, ACTIVATE)]
+            for one in asked:
+                assert manager.until(one.done) and one.result().success
+            assert manager.until(result.done), "the goal never ended"
+            assert result.result().result.reason == "the runtime_node was deactivated"
         end(process)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,3 +29,10 @@ class QuickCameras:
 
     def close(self) -> None:
         pass
+
+
+class AgedCameras(QuickCameras):
+    """Pictures that were taken a moment ago, as those of a device."""
+
+    def frames(self) -> Mapping[str, Frame]:
+        return {name: replace(frame, age_s=0.02) for name, frame in self._frames.items()}

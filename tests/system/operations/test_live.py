@@ -109,6 +109,7 @@ def test_ctrl_c_cancels_a_rollout_and_a_removed_robot_stays_out_until_it_is_admi
                 ordered.wait(PATIENCE_S)
             assert ordered.returncode == 130 and "cancelled" in words, words
 
+            two.join()  # who has said nothing for so long is not here any more
             removed = rosa("remove", "r2")
             assert removed.returncode == 0, removed.stderr
             told = two.receive()

@@ -1,4 +1,4 @@
-"""What a lent GPU needs of a benchmark: no package but torch and numpy, no row lost, an end in time."""
+"""What a lent GPU needs of a benchmark: no package but torch, numpy and OpenCV, no row lost, an end in time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from benchmarks.engines.gpu_report import Report
 from benchmarks.gpu.gpu import PARTS
 
 ROOT = Path(__file__).parents[3]
-# Found first, so that nothing else of a full environment can be imported: torch, numpy, and what these need themselves.
+# Found first, so that nothing else of a full environment can be imported: these three, and what they need themselves.
 BARE = """
 import importlib.abc, runpy, sys
 NEEDED = {"torch", "torchgen", "functorch", "numpy", "typing_extensions", "sympy", "mpmath", "networkx", "filelock"}
-NEEDED |= {"jinja2", "markupsafe", "fsspec", "setuptools", "benchmarks", "rosa_contract", "rosa_server"}
+NEEDED |= {"cv2", "jinja2", "markupsafe", "fsspec", "setuptools", "benchmarks", "rosa_contract", "rosa_server"}
 NEEDED |= set(sys.stdlib_module_names)
 class OnlyThese(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
@@ -34,7 +34,7 @@ runpy.run_module(sys.argv[0], run_name="__main__")
 
 
 @pytest.mark.slow
-def test_every_part_runs_to_its_end_where_only_torch_and_numpy_are_installed(tmp_path: Path) -> None:
+def test_every_part_runs_to_its_end_where_only_torch_numpy_and_opencv_are_installed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", BARE, "benchmarks.gpu.gpu", "--device", "cpu", "--tiny"]
     done = subprocess.run(
         [*command, "--out", str(tmp_path)],

@@ -268,7 +268,7 @@ class Dispatcher:
     def give_up(self, now_s: float, why: str) -> None:
         """Answer everything that is still open: the end of draining."""
         for lane in self.lanes.values():
-            lane.queue.take(lane.queue.in_order())
+            lane.queue.take(list(lane.queue.in_order()))  # the queue's own list shrinks meanwhile
         for call in self.ledger:
             self.end(now_s, call, "shutting_down", why)
 

@@ -37,7 +37,6 @@ from rosa_server.serving.core.forwarding.succession import KeepsPlan, Succession
 from rosa_server.serving.core.queueing.actions import Action, Cancel, Dispatch, Kill, Note, Reply, Say, Tell
 from rosa_server.serving.core.sessions.homes import Grant, HomeSlots, KeepsGrants, SlotTokens
 from rosa_server.serving.core.sessions.router import Failover
-from rosa_server.serving.core.sessions.slots import task_of
 from rosa_server.serving.core.workers.epochs import OLD_EPOCH
 
 NO_MORE = "a schedule of several gateways has the planned robots only"
@@ -165,15 +164,15 @@ class NodeCore(ServingCore):
         return session is not None and session.slot == slot
 
     def _works_with_another(self, now_s: float, robot: str, slot: str) -> bool:
-        """Whether a robot has just called with another slot of the same task: then it has the proof of that one."""
+        """Whether a robot has just called with another slot, of the same task or not: it has the proof of that one."""
         session = self.sessions.of_robot(robot)
         if session is None or session.gone or not session.newest or now_s > session.heard_s + WORKS_S:
             return False
-        return session.slot != slot and session.task == task_of(slot)
+        return session.slot != slot
 
     def _spare_slots(self, now_s: float) -> None:
-        """Other gateways have given a slot to robots that work here with another one."""
-        for slot, grant in self.slots.told.items():
+        """Some gateway, this one or another, has given a slot to robots that work here with another one."""
+        for slot, grant in [*self.slots.told.items(), *self.slots.grants.items()]:
             if self._works_with_another(now_s, grant[1], slot):
                 self.slots.spare(slot, grant)
         self.slots.settle()
@@ -393,10 +392,9 @@ class NodeCore(ServingCore):
         self._beat_s = now_s
 
     def remove(self, now_s: float, robot_id: str, words: str) -> None:
-        """See `ServingCore`; the slots of this gateway that the robot has are free."""
+        """See `ServingCore`; the slots that the robot has anywhere are free as soon as their homes hear of it."""
         super().remove(now_s, robot_id, words)
-        for slot in self.slots.of_robot(robot_id):
-            self.slots.give_back(slot, self.slots.grants[slot])
+        self.slots.take_from(robot_id)
 
     def tick(self, now_s: float) -> float:
         """See `ServingCore`."""
@@ -431,7 +429,7 @@ class NodeCore(ServingCore):
     def _beat(self, now_s: float) -> None:
         warm: Mapping[str, m.WorkerReady] = {}
         if not self._dispatcher.draining:
-            known = ((one.replica, self._ready.get(one.worker_id)) for one in self.pool if not one.retired)
+            known = ((one.replica, self._ready.get(one.worker_id)) for one in self.pool if not one.apart)
             warm = {replica: ready for replica, ready in known if ready is not None}
         change = self.succession.says()
         for peer in self.peers.values():

@@ -65,7 +65,7 @@ class TaskLengths:
     def __init__(self) -> None:
         self._kinds: dict[str, Sample] = {}
         self._all = Sample()
-        self.changed = False  # since `to_data` was last called
+        self.changed = False  # since it was saved; whoever saves it says so
 
     def __len__(self) -> int:
         return len(self._all)
@@ -104,7 +104,6 @@ class TaskLengths:
 
     def to_data(self) -> dict[str, Any]:
         """What outlives the server, as JSON can hold it."""
-        self.changed = False
         return {kind: [list(ended) for ended in sample.ended] for kind, sample in self._kinds.items()}
 
     def learn_from(self, data: object) -> bool:

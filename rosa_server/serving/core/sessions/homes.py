@@ -1,9 +1,10 @@
 """Slots of a schedule that several gateways share. Each slot is given out by one gateway, its home, and by no other.
 
-A slot belongs to a robot, not to a connection: it is its robot's until that says bye, or a person removes it. The robot
-carries the proof, a token that every gateway of the schedule can check, so that it keeps its slot with any of them and
-nobody has to be asked. What a home has given out is written down before the robot hears of it; so it knows after a
-restart, too. Each time a slot is given out its number rises, and what was said of an earlier number does not count.
+A slot belongs to a robot, not to a connection: it is its robot's until that says bye, works with another slot, or is
+removed by a person. The robot carries the proof, a token that every gateway of the schedule can check, so that it keeps
+its slot with any of them and nobody has to be asked. What a home has given out is written down before the robot hears
+of it; so it knows after a restart, too. Each time a slot is given out its number rises, and what was said of an earlier
+number does not count.
 """
 
 from __future__ import annotations
@@ -196,12 +197,15 @@ class HomeSlots(Slots):
         return self.placement.routes or {}
 
     def _holds(self, robot: str, slot: str, number: int) -> bool:
-        """Whether nobody was given the slot since. Of another home's slot it is what that has said last."""
+        """Whether nobody was given the slot since, and it was not given back here. Of another home's slot it is what
+        that has said last."""
         if slot not in self._routes or slot not in self._home:
             return False
         if self._home[slot] == self._here:
             return self.grants.get(slot, NEVER) == (number, robot)
         known = self.told.get(slot, NEVER)
+        if self.returned.get(slot) == (number, robot):
+            return False
         return number > known[0] or known == (number, robot)
 
     def _granted(self, slot: str, robot: str) -> Taken | Refused:
@@ -274,13 +278,25 @@ class HomeSlots(Slots):
             if known[0] >= grant[0] and known != grant:
                 del self.returned[slot]
 
+    def take_from(self, robot: str) -> None:
+        """A person has taken this robot out: it has no slot any more, whichever gateway has given it one."""
+        for slot in self.of_robot(robot):
+            self.give_back(slot, self.grants[slot])
+        for slot, (number, has) in [*self.told.items(), *self._guests.items()]:
+            if has == robot and self._holds(robot, slot, number):
+                self.returned[slot] = (number, robot)
+
     def spare(self, slot: str, grant: Grant) -> None:
-        """A robot that works with another slot here needs this one no more: it was given both while two gateways knew
-        nothing of each other, and has the proof of one alone."""
+        """A robot that works with another slot here needs this one no more, and has the proof of that one alone: it has
+        come back with another task, or was given both while two gateways knew nothing of each other."""
         if self.grants.get(slot) == grant:
             self.give_back(slot, grant)
         elif self._home.get(slot, self._here) != self._here:
             self.returned[slot] = grant
+
+    def knows(self, robot: str) -> bool:
+        """Whether this robot has a slot of any gateway, as far as is known here."""
+        return any(has == robot for _, has in (*self.grants.values(), *self.told.values()))
 
     def of_robot(self, robot: str) -> list[str]:
         """The slots of ours that this robot has."""

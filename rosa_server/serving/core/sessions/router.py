@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
 
 from rosa_contract.config.factory import Factory
@@ -117,6 +118,16 @@ class Failover:
             one for one in self._standbys.get(replica, ()) if one in self._warm and one not in without
         )
         return any(self._replicas[one].server not in busy for one in standbys)
+
+    def stranded(self, gone: Collection[str]) -> list[str]:
+        """The replicas whose streams no warm worker would run if these had none: of them, and of those that they stand
+        in for."""
+        at_stake = dict.fromkeys([*gone, *(name for one in gone for name in self.served_by(one))])
+        then = copy(self)
+        then._warm, then._failed, then._instead = set(self._warm), dict(self._failed), dict(self._instead)
+        for one in gone:
+            then.lost(one)
+        return [name for name in at_stake if not self._replicas[name].standby and not then.is_live(name)]
 
     def warm(self, replica: str) -> dict[str, str]:
         """A replica has a warm worker. Returns the replicas whose streams move, and where to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import cv2
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 import yaml
 
+from rosa_client.calibration.errors import CalibrationError
 from rosa_client.calibration.pictures import PictureFolder
+from rosa_client.commands import calibrate
 from rosa_contract.config.robot import load_robot
 from rosa_server.cli import main
 from tests.unit.client.calibration import scenes
@@ -45,6 +48,61 @@ def test_without_ros_it_is_offered_and_says_what_it_needs(tmp_path: Path) -> Non
     asked = rosa_without_ros("calibrate", "camera", str(PANDA), "front", "--save", str(tmp_path / "new"))
     assert asked.returncode == 2
     assert "needs ROS 2" in asked.stderr and "make setup" in asked.stderr and "--images" in asked.stderr
+
+
+class Cell:
+    """A robot that is asked to calibrate, and the person who says yes; meanwhile the robot is not left alone."""
+
+    def __init__(self, task: str, at_rad: list[float]) -> None:
+        """`task`: what it is given, `at_rad`: where it stands, when the person answers."""
+        self.moved: list[list[float]] = []
+        self._later = task, at_rad
+        self._task, self._at_rad = "", list(load_robot(PANDA).home_rad)
+
+    def may_move(self) -> None:
+        if self._task:
+            raise CalibrationError("no_robot", f"the robot runs its task {self._task!r}; cancel it first")
+
+    def joints(self) -> np.ndarray:
+        return np.array(self._at_rad)
+
+    def move_to(self, q_rad: np.ndarray) -> None:
+        self.moved.append([float(q) for q in q_rad])
+
+    def take(self, with_arm: bool) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros((96, 96, 3), np.uint8), self.joints()
+
+    def readline(self) -> str:
+        self._task, self._at_rad = self._later
+        return "yes\n"
+
+
+def by_itself(cell: Cell, robot: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    document = yaml.safe_load(robot.read_text())
+    document["cameras"]["front"]["intrinsics"] = {"fx": 100.0, "fy": 100.0, "cx": 48.0, "cy": 48.0}
+    robot.write_text(yaml.safe_dump(document))
+    monkeypatch.setattr(calibrate, "_client", lambda *_: nullcontext(cell))
+    monkeypatch.setattr("sys.stdin", cell)
+    words = ("--auto", "--poses", "2", "--save", str(robot.parent / "new"))
+    return main(["calibrate", "hand-eye", str(robot), "front", *words])
+
+
+def test_a_robot_that_was_given_a_task_before_the_yes_is_not_moved(
+    robot: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell = Cell("pick_and_place", list(load_robot(PANDA).home_rad))
+    assert by_itself(cell, robot, monkeypatch) != 0
+    assert "the robot runs its task 'pick_and_place'" in capsys.readouterr().err
+    assert cell.moved == []
+
+
+def test_an_arm_that_was_moved_before_the_yes_moves_around_where_it_stands_now(
+    robot: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = [float(q) for q in np.add(load_robot(PANDA).home_rad, 0.1)]
+    cell = Cell("", there)
+    by_itself(cell, robot, monkeypatch)
+    assert cell.moved[-1] == there, "it goes back to where it was found"
 
 
 @pytest.mark.parametrize("name", ["board.pdf", "board.png"])

@@ -229,7 +229,7 @@ class Floor:
     def create_publisher(self, *_: Any) -> Floor:
         return self
 
-    def create_timer(self, period_s: float, call: Callable[[], None]) -> None:
+    def create_timer(self, period_s: float, call: Callable[[], None], clock: Any) -> None:
         self.tell = call
 
     def get_subscription_count(self) -> int:

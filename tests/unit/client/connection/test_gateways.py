@@ -179,6 +179,16 @@ def test_the_gateways_of_one_schedule_are_learned_and_the_one_that_serves_stays(
     assert KnownGateways(["alone"]).learn(["alone"]) is False
 
 
+def test_a_gateway_that_is_left_alone_with_its_schedule_is_known_once() -> None:
+    gateways = KnownGateways(["here", "elsewhere"])
+    gateways.turns(0.0, True, "")
+    assert gateways.learn(["here", "b"]) and gateways.learn(["here"])
+    assert len(gateways) == 3 and not gateways.shares("here", "b")
+    assert gateways.turns(10.0, False, "disconnected") and gateways.current == "b"
+    assert gateways.turns(20.0, False, "no_answer") and gateways.current == "elsewhere"
+    assert gateways.turns(30.0, False, "no_answer") and gateways.current == "here"
+
+
 def test_a_robot_that_was_told_one_gateway_goes_to_another_one_of_its_schedule_with_its_token(
     pair: tuple[Gateway, Gateway], tmp_path: Path
 ) -> None:

@@ -59,7 +59,34 @@ def test_a_welcome_with_other_rates_keeps_the_pace() -> None:
     assert greeting.rates_hz == {"system1": 2.0}
 
 
+@pytest.mark.parametrize("moves", [True, False])
+@pytest.mark.parametrize("pace", [0.1, 2.0])
+def test_the_pace_of_one_gateway_is_over_with_the_next_one_and_with_one_that_was_restarted(
+    pace: float, moves: bool
+) -> None:
+    greeting = welcomed(permits=("system1",))
+    answered(greeting, 10.1, pace)
+    greeting.lost("disconnected", "the connection has ended")
+    answered(greeting, 10.2, pace)  # on its way meanwhile
+    if moves:
+        greeting.begin_anew("")
+    greeting.heard(10.6)
+    greeting.take(m.Welcome({"system1": "policy"}, {"system1": 5.0}, permits=("system1",)))
+    assert greeting.rates_hz == {"system1": 5.0} and greeting.permits == ("system1",)
+    greeting.hello_is_due(20.0)
+    assert greeting.rates_hz == {"system1": 5.0}
+
+
 def test_starts_are_counted_from_the_welcome() -> None:
     greeting = welcomed(10.0, starts_ms={"safety": 250.0}, catch_up=1.0)
     assert greeting.first_call_s == {"safety": 10.25}
     assert greeting.catch_up == 1.0
+
+
+def test_a_stop_that_came_from_the_gateway_before_is_still_carried_out_after_a_move() -> None:
+    greeting = welcomed()
+    stop = m.Decide(1, 0, "emergency_stop", "anna", "a hand is in the cell")
+    greeting.take(stop)
+    greeting.lost("disconnected", "the connection has ended")
+    greeting.begin_anew("")
+    assert list(greeting.asked) == [stop], "a person has decided it, whichever gateway brought it"

@@ -29,8 +29,14 @@ class Gateway:
         """`port`: that of one that was closed; 0: any."""
         self.socket = zmq.Context.instance().socket(zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, 0)
-        if port:
-            self.socket.bind(f"tcp://127.0.0.1:{port}")
+        end_s = time.monotonic() + PATIENCE_S
+        while port:
+            try:
+                self.socket.bind(f"tcp://127.0.0.1:{port}")
+                break
+            except zmq.ZMQError:  # ZeroMQ lets go of the port a little after the other one was closed
+                assert time.monotonic() < end_s, "the port is still taken"
+                time.sleep(0.01)
         self.port = port or self.socket.bind_to_random_port("tcp://127.0.0.1")
         self.identity = b""
 
@@ -174,6 +180,42 @@ def test_after_the_gateway_forgot_it_the_robot_says_hello_again(link: GatewayLin
     settle(link, False)
     assert "hello_required" in link.reason
     assert until(link, gateway, m.Hello) == HELLO
+
+
+def test_a_session_ends_with_its_connection(link: GatewayLink, gateway: Gateway) -> None:
+    until(link, gateway, m.Hello)
+    gateway.say(m.Welcome({}))
+    settle(link, True)
+    gateway.close()
+    settle(link, False)
+    assert link.cause == "disconnected" and gateway.endpoint in link.reason
+
+
+def test_a_gateway_that_was_started_anew_before_anybody_looked_is_greeted_anew(
+    link: GatewayLink, gateway: Gateway
+) -> None:
+    until(link, gateway, m.Hello)
+    gateway.say(m.Welcome({}))
+    settle(link, True)
+    now_s, end_s = time.monotonic(), time.monotonic() + PATIENCE_S
+    gateway.close()
+    while link.socket.poll(0, zmq.POLLOUT):
+        assert time.monotonic() < end_s, "the connection lasts"
+    again = Gateway(gateway.port)
+    try:
+        assert link.socket.poll(PATIENCE_S * 1000, zmq.POLLOUT), (
+            "it is connected again, and nobody has looked"
+        )
+        link.poll(0.0, now_s)  # no time has passed after which it would say hello
+        assert (link.ready, link.cause) == (False, "hello_required")
+        assert until(link, again, m.Hello) == HELLO
+        again.say(m.Welcome({}))
+        settle(link, True)
+        for _ in range(20):
+            link.poll(0.005, time.monotonic())
+            assert link.ready, link.reason
+    finally:
+        again.close()
 
 
 def test_silence_makes_it_unready_and_says_for_how_long(link: GatewayLink, gateway: Gateway) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -86,9 +87,12 @@ class ScriptedHand:
         self.width_m, self.widest_m, self.object_m = 0.08, 0.08, 0.04
         self.calls: list[str] = []
         self.fails: FciError | None = None
+        self.free = threading.Event()  # while it is not set, the hand is busy with what it was told
+        self.free.set()
 
     def connect(self) -> None:
         self.calls.append("connect")
+        self.free.wait(10.0)
 
     def read(self) -> tuple[float, float]:
         time.sleep(0.005)
@@ -108,5 +112,6 @@ class ScriptedHand:
 
     def grasp(self, width_m: float) -> bool:
         self.calls.append("grasp")
+        self.free.wait(10.0)
         self.width_m = max(width_m, self.object_m)
         return True

@@ -205,6 +205,51 @@ def test_a_hand_that_was_never_homed_is_homed_by_a_recovery_only(arm: FrankaArm,
     assert hand.calls == ["connect", "home"]
 
 
+def closing_and_told_to_open(arm: FrankaArm, hand: ScriptedHand) -> None:
+    """The hand is busy with a grasp, and the goal to open waits behind it."""
+    arm.connect("/fr3")
+    hand.free.clear()
+    arm.track(sent(Q, 0.0, 0.01))
+    until(lambda: "grasp" in hand.calls)
+    time.sleep(0.15)  # at most ten goals a second
+    arm.track(sent(Q, 0.08, 0.01))
+
+
+def test_a_goal_that_waits_is_not_begun_after_a_halt_and_an_order_for_the_same_width_is(
+    arm: FrankaArm, hand: ScriptedHand
+) -> None:
+    closing_and_told_to_open(arm, hand)
+    arm.halt()
+    hand.free.set()
+    until(lambda: arm.read().gripper_m == 0.04)
+    time.sleep(0.15)
+    arm.track(sent(Q, 0.08, 0.01))  # a stopped arm goes on being told to hold
+    time.sleep(0.1)
+    assert hand.calls == ["connect", "grasp"], "it finishes what it had begun, and begins nothing"
+    arm.go_on()
+    arm.track(sent(Q, 0.08, 0.01))
+    until(lambda: arm.read().gripper_m == 0.08)
+    assert hand.calls == ["connect", "grasp", "move"]
+
+
+def test_a_hand_that_is_recovered_does_not_home_after_a_halt(arm: FrankaArm, hand: ScriptedHand) -> None:
+    arm.connect("/fr3")
+    hand.widest_m = 0.0
+    hand.fails = FciError("TCP connection got interrupted", NETWORK)
+    faulty(arm, "the connection to the hand is lost")
+    hand.fails = None
+    hand.free.clear()
+    arm.recover()
+    until(lambda: hand.calls == ["connect", "connect"])  # it is being connected
+    arm.halt()
+    hand.free.set()
+    faulty(arm, "has not been homed")
+    assert "home" not in hand.calls, "no finger moves"
+    arm.recover()
+    until(lambda: arm.read().fault == "")
+    assert hand.calls[-1] == "home", "a person has said so again"
+
+
 def test_a_lost_hand_is_a_fault_and_connected_again(arm: FrankaArm, hand: ScriptedHand) -> None:
     arm.connect("/fr3")
     hand.fails = FciError("TCP connection got interrupted", NETWORK)

@@ -81,6 +81,21 @@ def test_a_goal_without_a_result_is_a_fault(goals: GripperGoals) -> None:
     assert goals.fault == "no result from the gripper for 3 s; it was asked for 0.000 m"
 
 
+def test_a_gripper_that_was_halted_gets_no_goal_until_it_goes_on(goals: GripperGoals) -> None:
+    goals.halt()
+    assert goals.wanted(0.0, 0.0, OPEN_M) is None
+    goals.go_on()
+    close(goals, 0.1)
+
+
+def test_a_goal_that_was_dropped_has_no_result_and_may_be_wanted_again(goals: GripperGoals) -> None:
+    close(goals)
+    goals.drop()
+    goals.check(9.0)
+    assert goals.fault == "", "nobody waits for it"
+    close(goals, 9.0)
+
+
 def test_the_end_of_a_replaced_goal_means_nothing(goals: GripperGoals) -> None:
     first = close(goals)
     assert goals.wanted(0.2, OPEN_M, 0.05) is not None

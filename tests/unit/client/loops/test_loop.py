@@ -19,7 +19,7 @@ from rosa_contract.wire.images import encode_image
 from rosa_contract.wire.messages import OK, Decide, Decided, Request, Response
 from rosa_contract.wire.progress import Progress
 from rosa_contract.wire.status import Audit
-from tests.unit.client.runtime.stage import Stage
+from tests.unit.client.runtime.stage import SYSTEM2, Stage
 
 AT = "tcp://gpu-box:5570"
 
@@ -53,8 +53,40 @@ def test_calls_with_one_number_are_about_one_observation_and_those_with_another_
     assert [int(request.state["look"][0]) for request in sent] == [0, 0, 0, 1]
 
 
-def call(request_id: int, observation: int) -> Send:
-    return Send(request_id, "system1", 100.0, "", observation=observation)
+def call(request_id: int, observation: int, component: str = "system1") -> Send:
+    return Send(request_id, component, 100.0, "", observation=observation)
+
+
+def test_what_system_2_has_seen_is_what_system_1_acts_on_also_when_others_have_looked_since() -> None:
+    """As the core asks where calls share observations: safety and the monitor look while System 2 plans."""
+    stage = Stage(
+        SYSTEM2,
+        "    safety: {model: s, slo_ms: 200, freq_hz: 10, fallback: stop_and_replan}",
+        pipeline="share_observation_ms: 450",
+    )
+    stage.good = {"safety": "safe"}
+    stage.start()
+    planned = stage.send_of("system2")
+    stage.run(0.25)
+    stage.answer(planned, text="open")
+    stage.run(0.05)
+    asked = [one for _, one in stage.events if isinstance(one, Send)]
+    acts = next(one for one in asked if one.component == "system1")
+    looks_between = {one.observation for one in asked[asked.index(planned) + 1 : asked.index(acts)]}
+    assert acts.observation == planned.observation and len(looks_between) == 2
+    sent: list[Request] = []
+    looks = iter(range(100))
+    link: Any = SimpleNamespace(send=lambda request, now_s: sent.append(request) or True, reason="")
+    body: Any = SimpleNamespace(
+        observe=lambda: ({"look": np.array([next(looks)])}, {}), publish=lambda message: None
+    )
+    core: Any = SimpleNamespace()
+    loop = RobotLoop(core, link, body)
+    for one in asked:
+        loop._carry([one], 0.0)
+        assert len(loop._seen) <= 2, "no more is kept than may be named again"
+    shown = {(request.observation, int(request.state["look"][0])) for request in sent}
+    assert len(shown) == len({number for number, _ in shown}), "one number, one look"
 
 
 def test_the_server_is_told_of_a_cancelled_call_before_the_next_request_and_of_no_other_ending() -> None:

@@ -168,6 +168,23 @@ def test_a_slowed_arm_passes_the_same_places_and_takes_longer(player: ChunkPlaye
     assert closes_at[0] == pytest.approx(closes_at[1], abs=0.02)
 
 
+def test_an_arm_with_another_speed_takes_no_chunk_that_joins_one_in_mid_motion(player: ChunkPlayer) -> None:
+    """The speed counts that the arm has when the order is taken: it may have been set after the order was sent."""
+    chunk = ramp_chunk(0.2)
+    for seq, (counted, now) in enumerate([(1.0, 0.25), (0.5, 1.0), (0.5, 0.25)]):
+        player.slow_down(0.0, now)
+        said = because(
+            "chunk_time", player.order(0.0, OrderId(seq + 1, 1), Play(chunk, 0.05, 0.2, 0.0, counted))
+        )
+        assert f"velocity_scale {counted:g}, but the arm moves with {now:g}" in said
+        begins = Play(chunk, 0.05, velocity_scale=counted)
+        assert player.order(0.0, OrderId(seq + 1, 2), begins) is None, (
+            "one that begins at rest is only slower"
+        )
+        player.slow_down(0.0, counted)
+        assert player.order(0.0, OrderId(seq + 1, 3), Play(chunk, 0.05, 0.2, 0.0, counted)) is None
+
+
 def test_a_move_is_slowed_too(player: ChunkPlayer) -> None:
     player.slow_down(0.0, 0.25)
     player.order(0.0, OrderId(1, 1), MoveTo([1.0, -1.0], 0.02))

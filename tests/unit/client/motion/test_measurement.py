@@ -208,6 +208,23 @@ def test_samples_that_were_held_up_together_count(bench: Bench) -> None:
     assert bench.cause == ""
 
 
+@pytest.mark.parametrize("drift", [-500e-6, 500e-6])
+def test_a_clock_that_is_slower_or_faster_makes_no_sample_old(bench: Bench, drift: float) -> None:
+    """By as much as NTP moves a clock, for ten minutes."""
+    for number in range(1, 6_000):
+        bench.now_s += 0.1
+        stamp_s = CLOCK_S + 1.0 + number * 0.1 * (1 + drift)
+        assert bench.check.take(Sample(HOME, bench.now_s, stamp_s)) is None
+        assert bench.check.age_s(bench.now_s) < 0.15
+
+
+def test_samples_that_come_later_and_later_are_old(bench: Bench) -> None:
+    for number in range(100):
+        bench.now_s += 0.1
+        bench.check.take(Sample(HOME, bench.now_s, bench.now_s + CLOCK_S - number * 0.004))
+    assert 0.25 < bench.check.age_s(bench.now_s) < 0.4
+
+
 def test_a_liar_with_stamps_ahead_gains_no_time_to_move(bench: Bench) -> None:
     assert bench.sample(off(0, 0.5), bench.now_s + CLOCK_S + 0.2) == "measurement_jump"
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
+from rosa_client.connection.link import GatewayLink
 from rosa_client.robot.calls import PendingCall, PendingCalls
 from rosa_client.robot.errors import DeadlineMissed, RobotError
 from rosa_client.robot.observation import Seen
-from rosa_contract.wire.messages import Output, Request, Response
+from rosa_contract.wire.messages import Hello, Output, Request, Response, Welcome
 from rosa_contract.wire.overlap import Overlap
+from tests.unit.client.connection.test_link import HELLO, PATIENCE_S, Gateway, settle, until
 
 SEEN = Seen({"joint_position": np.zeros(7, np.float32)}, {})
 ACTIONS = Output({"actions": np.ones((4, 8), np.float32)}, horizon=2)
@@ -159,15 +163,16 @@ def test_a_refusal_ends_a_call_at_once_unless_a_welcome_may_follow_by_itself(cau
     assert call.ended == ends and (not ends or cause_of(call) == cause)
 
 
-def test_a_robot_that_was_welcomed_waits_for_a_lost_server_no_longer_than_its_deadline() -> None:
+@pytest.mark.parametrize("cause", ["silent", "disconnected"])
+def test_a_robot_that_was_welcomed_waits_for_a_lost_server_no_longer_than_its_deadline(cause: str) -> None:
     line = Line()
     calls = PendingCalls(line, 30)
     begun(calls)
     calls.take(Response(1, "ok", output=ACTIONS), 0.1)
-    line.ready, line.cause = False, "silent"
+    line.ready, line.cause = False, cause
     call = begun(calls, 10.0)
     calls.step(call, 10.51)
-    assert cause_of(call) == "silent"
+    assert cause_of(call) == cause
 
 
 def test_what_left_on_a_session_that_is_over_leaves_again_with_what_remains_of_its_deadline() -> None:
@@ -184,6 +189,36 @@ def test_what_left_on_a_session_that_is_over_leaves_again_with_what_remains_of_i
     assert not call.ended
     calls.take(Response(again.request_id, "ok", output=ACTIONS), 0.4)
     assert call.result().round_trip_ms == pytest.approx(400)
+
+
+def test_what_was_under_way_when_the_server_was_started_anew_leaves_again() -> None:
+    before, after = Gateway(), None
+    link = GatewayLink(before.endpoint, HELLO)
+    try:
+        until(link, before, Hello)
+        before.say(Welcome({}, token="of the one before"))
+        settle(link, True)
+        calls = PendingCalls(link, 30)
+        call = begun(calls, time.monotonic(), deadline_ms=60_000)
+        first = until(link, before, Request)
+        before.close()
+        after = Gateway(before.port)
+        heard, end_s = None, time.monotonic() + PATIENCE_S
+        while not isinstance(heard, Request):
+            assert time.monotonic() < end_s, link.reason
+            calls.step(call, time.monotonic())
+            link.poll(0.005, time.monotonic())
+            if isinstance(heard := after.heard(), Hello):
+                after.say(Welcome({}, token="of its own"))
+        assert isinstance(first, Request) and heard.request_id != first.request_id
+        assert heard.budget_ms < 60_000, "what is left of its deadline"
+        calls.take(Response(heard.request_id, "ok", output=ACTIONS), time.monotonic())
+        assert call.result().steps == 2
+    finally:
+        link.close()
+        for gateway in (before, after):
+            if gateway is not None:
+                gateway.close()
 
 
 def test_what_cannot_leave_misses_its_deadline() -> None:

@@ -110,3 +110,31 @@ def test_the_first_calls_wait_for_their_phase_and_periodic_ones_keep_it() -> Non
     assert sends(stage, "system1")[0] - begun_s == pytest.approx(0.7, abs=0.02)
     for number, at_s in enumerate(safety):
         assert at_s - safety[0] == pytest.approx(number * period_s, abs=0.02)
+
+
+def test_a_task_that_begins_after_its_phase_calls_at_once_and_then_at_its_times() -> None:
+    stage = Stage(SAFETY)
+    stage.good = {"system1": "", "safety": "safe"}
+    phase_s = stage.now_s
+    stage.first_call_s = {"safety": phase_s}
+    stage.run(0.93)
+    begun_s = stage.now_s
+    stage.start()
+    stage.run(3.0)
+    period_s = 1 / (stage.core.calls["safety"].component.freq_hz or 0.0)
+    first_s, *later_s = sends(stage, "safety")
+    assert first_s - begun_s < 0.05, "nobody waits for a verdict"
+    for before_s, at_s in pairwise([first_s, *later_s]):
+        assert 0 < at_s - before_s <= period_s + 0.02, "none comes later than a period"
+    for at_s in later_s:
+        assert abs(at_s - phase_s - period_s * round((at_s - phase_s) / period_s)) <= 0.02
+
+
+@pytest.mark.parametrize("begins_s", [0.0, 0.25, 0.2500001, 0.2499999, 1.13])
+def test_a_call_at_its_time_is_not_made_twice(begins_s: float) -> None:
+    calls = ComponentCalls("safety", Component("checker", 100.0, freq_hz=4.0))
+    calls.begin(begins_s)
+    calls.keep_phase(0.0, begins_s)
+    calls.send(1, begins_s)
+    assert 0.01 < calls.due_s - begins_s <= 0.25 + 1e-6
+    assert calls.due_s == pytest.approx(0.25 * round(calls.due_s / 0.25), abs=1e-6)

@@ -36,6 +36,20 @@ def test_only_what_was_played_was_told() -> None:
     assert not grasp.holds([0.04], 1.0), "the chunk was stopped before it closed the fingers"
 
 
+def test_a_row_after_the_last_one_played_was_not_told() -> None:
+    rows = np.column_stack([np.zeros((16, 2)), [0.0] * 8 + [0.08] * 8])
+    grasp = Grasp([PANDA])
+    grasp.order(Play(1, rows, 0.05, 8 * 0.05, 1), 0.0)
+    assert grasp.holds([0.03], 0.4) and grasp.holds([0.03], 9.0)
+
+
+def test_what_is_skipped_counts_for_where_a_chunk_is() -> None:
+    rows = np.column_stack([np.zeros((16, 2)), [0.08] * 10 + [0.0] * 6])
+    grasp = Grasp([PANDA])
+    grasp.order(Play(1, rows, 0.05, 8 * 0.05, 1, skip_s=6 * 0.05), 0.0)
+    assert [grasp.commanded_m(now_s) for now_s in (0.1, 0.19, 0.2, 9.0)] == [(0.08,), (0.08,), (0.0,), (0.0,)]
+
+
 def test_a_slowed_arm_is_behind() -> None:
     grasp = Grasp([PANDA], velocity_scale=0.5)
     grasp.order(closing(), 0.0)

@@ -211,6 +211,38 @@ def test_a_server_that_is_added_gets_a_gpu_that_nobody_has(monkeypatch: pytest.M
     assert cluster.add(third, ["gpu2"]) == ["gpu2/0"] and workers_of(cluster)["gpu2/0"][0] == "5"
 
 
+class Lingering(Running):
+    """A process that takes a while to end."""
+
+    def kill(self) -> None: ...
+
+
+def test_a_worker_starts_on_the_gpu_of_a_dropped_one_when_that_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    lingering, following = Lingering(), Running()
+    always(monkeypatch, lingering)
+    cluster = make(FACTORY, ONE)
+    cluster.poll(0.0)
+    always(monkeypatch, following)
+    assert cluster.room() == 1 and cluster.drop("gpu0/0") == ["gpu0/0.1"]
+    assert cluster.room() == 2, "whoever plans counts both"
+    assert cluster.add(PLACEMENT, ["gpu1"]) == ["gpu1/0"]
+    assert cluster.add(PLACEMENT, ["gpu0"]) == ["gpu0/0"] and cluster.room() == 0
+    assert [one.spec.gpu for one in cluster._workers] == ["5", "7", "5"], "first one that is in use no more"
+    cluster.poll(0.1)
+    cluster.poll(30.0)
+    assert [one.process for one in cluster._workers] == [lingering, following, None]
+    lingering.returncode = -9
+    assert ("gpu0/0.1", "it is not in the new schedule") in cluster.poll(30.1)
+    assert [(one.worker_id, one.process) for one in cluster._workers] == [
+        ("gpu1/0.1", following),
+        ("gpu0/0.2", following),
+    ]
+
+
 def test_a_worker_that_is_dropped_ends_for_good_and_its_ids_do_not_come_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

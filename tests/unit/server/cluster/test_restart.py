@@ -62,6 +62,17 @@ def roster() -> Roster[Lives]:
     return Roster([Lives(WorkerSpec("policy/0", "policy", "emulated", ""))])
 
 
+def with_heir() -> tuple[Roster[Lives], Lives, Lives]:
+    """A worker that runs, and another one that starts to take its place."""
+    workers = roster()
+    (old,) = workers
+    old.begin()
+    workers.bequeath("policy/0", lambda spec: spec)
+    heir = workers[-1]
+    heir.begin()
+    return workers, old, heir
+
+
 def test_an_heir_that_is_ready_takes_the_place_of_the_old_worker() -> None:
     workers = roster()
     (old,) = workers
@@ -74,7 +85,7 @@ def test_an_heir_that_is_ready_takes_the_place_of_the_old_worker() -> None:
     with pytest.raises(ValueError, match="has an heir already"):
         workers.bequeath("policy/0", lambda spec: spec)
     workers.is_ready("policy/0.2", 10.0)
-    assert not old.starts(100.0) and heir.starts(100.0)
+    assert old.held and not heir.held
     old.ended(0, 11.0)
     workers.settle(old)
     assert list(workers) == [heir]
@@ -89,7 +100,7 @@ def test_an_heir_that_never_is_ready_leaves_the_old_worker_as_it_was_and_gives_i
     heir.begin()
     heir.ended(MISCONFIGURED, 10.0)
     workers.settle(heir)
-    assert list(workers) == [old] and old.starts(100.0)
+    assert list(workers) == [old] and not old.held
     assert old.begin() == "policy/0.3"
 
 
@@ -165,12 +176,7 @@ def test_the_next_life_may_have_another_spec() -> None:
 
 
 def test_an_heir_gives_its_place_back_and_ends_for_good() -> None:
-    workers = roster()
-    (old,) = workers
-    old.begin()
-    workers.bequeath("policy/0", lambda spec: spec)
-    heir = workers[-1]
-    heir.begin()
+    workers, old, heir = with_heir()
     workers.is_ready("policy/0.2", 1.0)
     assert old.held
     assert workers.revert("policy/0") is heir
@@ -181,15 +187,85 @@ def test_an_heir_gives_its_place_back_and_ends_for_good() -> None:
 
 
 def test_an_heir_whose_predecessor_is_gone_stays() -> None:
-    workers = roster()
-    (old,) = workers
-    old.begin()
-    workers.bequeath("policy/0", lambda spec: spec)
-    heir = workers[-1]
-    heir.begin()
+    workers, old, heir = with_heir()
     workers.is_ready("policy/0.2", 1.0)
     old.ended(0, 2.0)
     workers.settle(old)
     with pytest.raises(ValueError, match="ended meanwhile"):
         workers.revert("policy/0")
     assert workers == [heir] and not heir.held
+
+
+def test_a_worker_that_is_held_while_it_loads_is_not_waited_for() -> None:
+    workers = roster()
+    (one,) = workers
+    workers.hold("policy/0", True)
+    with pytest.raises(ValueError, match="nobody waits for it"):
+        workers.is_ready(one.begin(), 1.0)
+    workers.hold("policy/0", False)
+    workers.is_ready(one.worker_id, 2.0)
+    assert one.ready_s == 1.0, "it has been ready since then, however often it says so"
+
+
+def test_an_old_worker_that_crashed_and_loads_again_has_lost_its_place_to_the_heir() -> None:
+    workers = roster()
+    (old,) = workers
+    old.begin()
+    workers.is_ready("policy/0.1", 1.0)
+    heir_id = workers.bequeath("policy/0", lambda spec: spec)
+    heir = workers[-1]
+    heir.begin()
+    old.ended(-9, 2.0)
+    workers.settle(old)
+    assert old.begin() == "policy/0.3"
+    workers.is_ready(heir_id, 3.0)
+    with pytest.raises(ValueError, match="another one has its place"):
+        workers.is_ready("policy/0.3", 4.0)
+    old.ended(-9, 5.0)
+    workers.settle(old)
+    assert workers == [heir]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_old_worker_that_waits_for_its_next_start_leaves_when_its_heir_takes_over(waits: bool) -> None:
+    """It stayed for ever: no other rollout could begin, and its old weights came back after a drain."""
+    workers = roster()
+    (old,) = workers
+    old.begin()
+    heir_id = workers.bequeath("policy/0", lambda spec: spec, waits)
+    heir = workers[-1]
+    heir.begin()
+    old.ended(-9, 1.0)
+    workers.settle(old)
+    workers.is_ready(heir_id, 1.1)
+    if waits:
+        workers.inherit("policy/0")
+    assert workers == [heir]
+    assert workers.bequeath("policy/0", lambda spec: spec) == "policy/0.3"
+
+
+def test_an_old_worker_does_not_come_back_when_its_name_is_drained_and_given_back() -> None:
+    workers = roster()
+    (old,) = workers
+    old.begin()
+    heir_id = workers.bequeath("policy/0", lambda spec: spec)
+    heir = workers[-1]
+    heir.begin()
+    workers.is_ready(heir_id, 1.0)
+    for held in (True, False):
+        workers.hold("policy/0", held)
+    assert old.held and not heir.held
+    old.ended(0, 2.0)
+    workers.settle(old)
+    assert workers == [heir]
+
+
+def test_a_worker_is_not_lost_when_it_is_drained_while_a_new_one_that_was_given_up_ends() -> None:
+    workers, old, heir = with_heir()
+    workers.hold("policy/0", True)
+    for one in (old, heir):
+        one.ended(-9, 1.0)
+        workers.settle(one)
+    assert workers == [old]
+    workers.hold("policy/0", False)
+    assert old.starts(100.0)

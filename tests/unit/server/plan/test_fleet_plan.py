@@ -123,6 +123,16 @@ def test_a_new_server_stays_away_from_what_stands_in_for_it_and_a_standby_from_w
     assert housed([stage(twice, "new/policy")], SERVER_ON, ROOM)[0]["new"] == "b"
 
 
+def test_a_new_server_stays_away_from_another_of_its_standby() -> None:
+    """A lost node would lose both, and the standby stands in for one."""
+    spare = Replica("far/policy", "policy", "far", standby=True)
+    on = {**SERVER_ON, "far": "c"}
+    usual = housed([stage(more(POLICY, spare), "gpu4")], on, ROOM)[0]["gpu4"]
+    there = next(one.id for one in PLACEMENT.replicas.values() if on[one.server] == usual)
+    both = more(POLICY, spare, standbys={there: ("far/policy",), "gpu4": ("far/policy",)})
+    assert {usual, housed([stage(both, "gpu4")], on, ROOM)[0]["gpu4"]} == {"a", "b"}
+
+
 def test_a_gpu_that_a_stage_before_has_given_back_is_free_and_without_one_it_is_refused() -> None:
     less = replace(PLACEMENT, replicas={n: one for n, one in PLACEMENT.replicas.items() if n != "gpu1"})
     then = replace(less, replicas={**less.replicas, "gpu4": POLICY})

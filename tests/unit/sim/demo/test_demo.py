@@ -76,6 +76,9 @@ def test_what_cannot_be_written_is_told_once_and_nothing_ends(
         (["--seed", str(1 << 64)], "--seed: expected a whole number from 0"),
         (["--timeout", "nan"], "--timeout: expected a number of seconds"),
         (["--episodes", "0"], "--episodes: expected at least 1"),
+        (["--gateway", "gpu-box"], "--gateway: "),
+        (["--gateway", "tcp://gpu-box:5570", "--fault", "server_killed"], "so not with --gateway"),
+        (["--keys", "keys"], "--keys: the demo's own server has none"),
     ],
 )
 def test_an_option_that_cannot_be_is_one_line(

@@ -102,10 +102,18 @@ def never_near(follow: Following, *_: Any) -> None:
     follow._waits = Refusal(following.ELSEWHERE, "put it in order")
 
 
+def is_there_at_once(follow: Following, now_s: float, there_rad: Any, gripper_m: Any) -> None:
+    """Takes the place that it is led to for its setpoint before the command has left, as it once did."""
+    real_lead(follow, now_s, there_rad, gripper_m)
+    follow._path.reset(there_rad)
+
+
 real_command = ControlLoop._command
+real_lead = Following._lead
 
 RESETS = (ChunkPlayer, "sense", resets_at_a_fault)
 UNGUARDED = (ExploredGuard, "check", lets_all_pass)
+GUIDED = ("its controller stops", "it is guided by hand", "its controller starts", "a while passes")
 RECOVERED = ("a move is ordered", "something holds it", "a while passes", "a person recovers it")
 # What is broken, and what happens before the search, so that it is short: nothing in most cases.
 BROKEN: list[tuple[str, list[tuple[Any, str, Any]], tuple[str, ...]]] = [
@@ -119,6 +127,7 @@ BROKEN: list[tuple[str, list[tuple[Any, str, Any]], tuple[str, ...]]] = [
     (LED, [(Following, "_go_on", never_near)], ()),
     (NOT_LED, [(ChunkPlayer, "press_emergency_stop", latches_only)], ("a move is ordered",)),
     (LED, [(Following, "recover", counts_for_later)], ("a person recovers it",)),
+    (LED, [(Following, "_lead", is_there_at_once)], GUIDED),
     (NOT_LED, [(ChunkPlayer, "sense", forgets_that_it_waits)], RECOVERED),
 ]
 

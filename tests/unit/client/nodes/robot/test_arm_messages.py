@@ -38,6 +38,14 @@ def test_an_arm_with_a_gripper_takes_no_chunk_that_leaves_it_out() -> None:
     assert isinstance(refused, Unreadable) and "expected columns" in refused.why
 
 
+def test_a_chunk_says_which_speed_its_sender_counts_with() -> None:
+    slow = replace(PANDA, velocity_scale=0.5)
+    message = play(PANDA.action_names, [[0.5] * 8, [0.25] * 8])
+    message.skip_s = 0.05
+    order = to_order(message, slow)
+    assert isinstance(order, Play) and (order.skip_s, order.velocity_scale) == (0.05, 0.5)
+
+
 @pytest.mark.parametrize(("spec", "fingers"), [(PANDA, [0.02, 0.02]), (BARE, [])])
 def test_finger_joints_are_published_only_where_there_are_fingers(spec, fingers: list[float]) -> None:
     widths = np.array([sum(fingers)] if fingers else [])

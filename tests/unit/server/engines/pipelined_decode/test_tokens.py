@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn import functional
 
 from rosa_server.engines.pipelined_decode.engine import Engine, FrameLeft
 from rosa_server.engines.pipelined_decode.packed import PackedForward
@@ -61,29 +60,9 @@ def expected():
     return [from_scratch(DECODER, CONFIG, prefix) for prefix in PREFIXES]
 
 
-def varlen_by_hand(query, key, value, queries_at, keys_at, used, max_queries, max_keys):
-    """What a GPU's kernel does, sequence by sequence: the last query sees the last used key."""
-    assert int(queries_at.diff().max()) <= max_queries and int(used.max()) <= max_keys
-    out = torch.full_like(query, float("nan"))
-    for number in range(len(used)):
-        rows = slice(int(queries_at[number]), int(queries_at[number + 1]))
-        count, start, keys = rows.stop - rows.start, int(keys_at[number]), int(used[number])
-        if not count:
-            continue
-        mask = torch.ones(count, keys, dtype=torch.bool).tril(keys - count)
-        q, k, v = (
-            one.transpose(0, 1)[None]
-            for one in (query[rows], key[start : start + keys], value[start : start + keys])
-        )
-        answer = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
-        out[rows] = answer[0].transpose(0, 1)
-    assert not out.isnan().any()
-    return out
-
-
-def engine_for(slots, at_once=1, packed=True, varlen=None, padded=False):
+def engine_for(slots, at_once=1, packed=True, padded=False):
     pipe = Pipe(CONFIG.action_tokens, slots, at_once, packed)
-    runner = PackedForward(DECODER, CONFIG, slots, varlen, padded)
+    runner = PackedForward(DECODER, CONFIG, slots, padded)
     return Engine(pipe, runner, lambda frames: PREFIXES[list(frames)])
 
 
@@ -106,7 +85,6 @@ def test_plain_generation_with_a_cache_equals_that_without(cache):
     slots=st.integers(1, 7),
     at_once=st.integers(1, 3),
     packed=st.booleans(),
-    varlen=st.sampled_from([None, varlen_by_hand]),
     padded=st.booleans(),
     events=st.lists(
         st.tuples(st.just("frame"), st.integers(0, len(PREFIXES) - 1))
@@ -116,9 +94,9 @@ def test_plain_generation_with_a_cache_equals_that_without(cache):
     ),
 )
 def test_tokens_equal_plain_generation_over_any_arrivals_and_cancellations(
-    slots, at_once, packed, varlen, padded, events
+    slots, at_once, packed, padded, events
 ):
-    engine = engine_for(slots, at_once, packed, varlen, padded)
+    engine = engine_for(slots, at_once, packed, padded)
     frames, answers, cancelled = [], [], set()
     for kind, value in events:
         if kind == "frame":

@@ -13,11 +13,21 @@ from rosa_server.plan.placement import Placement
 from rosa_server.scheduler.choosing import prediction as prediction_module
 from rosa_server.scheduler.choosing.candidates import Choice
 from rosa_server.scheduler.choosing.choice import choose
-from rosa_server.scheduler.choosing.prediction import MAX_ROBOTS, Prediction, slice_of
+from rosa_server.scheduler.choosing.prediction import (
+    GLANCE_S,
+    MAX_ROBOTS,
+    RELIED_ON_S,
+    SETTLE_S,
+    TOLD_S,
+    Prediction,
+    played,
+    slice_of,
+)
 from rosa_server.scheduler.choosing.prediction import predicted as predicted_of
 from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.running.handover import hand_over
+from rosa_server.simulator.scripted import ScriptedFleet
 from tests.unit.server.scheduler.factories import LIBRARY
 from tests.unit.server.scheduler.running.test_policies import factory, placed, scheduled
 
@@ -63,6 +73,27 @@ def test_the_same_every_time() -> None:
 def test_where_calls_would_be_late_only_the_schedule_is_promised() -> None:
     planned = prediction(96, rates="planned")
     assert planned.throughput_hz == scheduled(96).action_throughput_hz
+
+
+def test_what_is_told_is_measured_for_longer_and_what_all_rests_on_for_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ends_s: list[float] = []
+
+    class Watched(ScriptedFleet):
+        def run(self, until_s: float) -> None:
+            ends_s.append(until_s)
+            super().run(until_s)
+
+    monkeypatch.setattr(prediction_module, "ScriptedFleet", Watched)
+    schedule, problem = scheduled(8), problem_from(factory(8))
+    played(placed(8), problem)
+    assert GLANCE_S[0] <= ends_s[-1] - SETTLE_S <= GLANCE_S[1]
+    predicted_of(placed(8), schedule, problem)
+    assert TOLD_S[0] <= ends_s[-1] - SETTLE_S <= TOLD_S[1]
+    as_played = replace(schedule, options={**schedule.options, "any_arrivals": False})
+    predicted_of(placed(8), as_played, problem)
+    assert RELIED_ON_S[0] <= ends_s[-1] - SETTLE_S <= RELIED_ON_S[1]
 
 
 @pytest.mark.slow

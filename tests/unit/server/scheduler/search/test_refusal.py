@@ -108,6 +108,20 @@ def test_the_longer_slos_that_are_offered_are_enough(slo_ms: float) -> None:
     assert not solve(with_slos(problem, shorter), LIBRARY).feasible, "there is no less to be had"
 
 
+def test_longer_slos_are_named_by_task_where_tasks_have_different_ones() -> None:
+    def tight(cls: TaskClass, slo_ms: float) -> TaskClass:
+        needs = (replace(need, slo_ms=slo_ms) if need.component == "safety" else need for need in cls.needs)
+        return replace(cls, needs=tuple(needs))
+
+    problem = pool(4, tight(task("kit", 24, "1s"), 30.0), tight(task("pick", 24, "1s"), 40.0))
+    (offer,) = [one.reason for one in refused(problem) if one.cause == "longer_slos_fit"]
+    found = re.findall(r"(\w+)\.safety (\d+) instead of (\d+) ms", offer)
+    factors = {name: float(longer) / float(now) for name, longer, now in found}
+    assert factors.keys() == {"kit", "pick"}
+    assert factors["kit"] == pytest.approx(factors["pick"], rel=0.05)
+    assert f"{factors['kit']:.1f} times as long" in offer
+
+
 def test_where_slos_do_not_bind_no_longer_ones_are_offered() -> None:
     assert "longer_slos_fit" not in causes(WAITING)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rosa_contract.wire import messages as m
-from rosa_server.plan.admission import Admitted
+from rosa_server.plan.admission import AdmissionControl, Admitted
 from rosa_server.plan.placement import Placement, Replica
 from tests.unit.server.serving.core.stage import Stage
 
@@ -72,7 +72,7 @@ class Door:
 
 
 def planned(
-    door: Door | None = None, *, warm: dict[str, str] = WORKERS, placement: Placement = PLACEMENT
+    door: AdmissionControl | None = None, *, warm: dict[str, str] = WORKERS, placement: Placement = PLACEMENT
 ) -> Stage:
     stage = Stage(factory=FACTORY, placement=placement, admission=door)
     for replica, model in warm.items():
@@ -80,7 +80,7 @@ def planned(
     return stage
 
 
-def full(door: Door | None = None, placement: Placement = PLACEMENT) -> Stage:
+def full(door: AdmissionControl | None = None, placement: Placement = PLACEMENT) -> Stage:
     """Every planned robot is there."""
     stage = planned(door, placement=placement)
     for robot, task in (("r0", "pick"), ("r1", "pick"), ("s0", "sort")):

@@ -54,3 +54,13 @@ def test_a_place_that_cannot_be_written_costs_nothing_but_the_memory(tmp_path: P
     (tmp_path / "file").write_text("")
     LengthsFile(str(tmp_path / "file" / "lengths.json"), some()).save()
     LengthsFile("", some()).save()
+
+
+def test_what_could_not_be_written_is_saved_later(tmp_path: Path) -> None:
+    path, lengths = tmp_path / "lengths.json", some()
+    path.mkdir()  # in the way
+    file = LengthsFile(str(path), lengths)
+    file.save()
+    path.rmdir()
+    file.save()
+    assert path.is_file() and not lengths.changed

@@ -365,6 +365,24 @@ def test_a_worker_of_an_earlier_life_is_cut_off_whatever_it_says(bench: Callable
     assert not it.warm() and link.down_s() > 0.0, "its key opens nothing any more"
 
 
+def test_a_worker_for_which_nobody_waits_any_more_is_ended_when_it_is_ready(
+    bench: Callable[[int], Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was drained, or its heir has taken its place, while it loaded its model."""
+
+    def refuse(worker_id: str, now_s: float) -> None:
+        raise ValueError("nobody waits for it")
+
+    it = bench(0)
+    killed: list[tuple[str, str]] = []
+    monkeypatch.setattr(it.cluster, "ready", refuse)
+    monkeypatch.setattr(it.cluster, "kill", lambda *life: killed.append(life))
+    late, _ = it.connect(it.keys.issue("policy/0.1"))
+    announce(late, "policy/0.1")
+    it.until(lambda: killed)
+    assert killed == [("policy/0.1", "nobody waits for it")] and not it.warm()
+
+
 def test_a_worker_speaks_under_the_name_of_its_key_alone(bench: Callable[[int], Bench]) -> None:
     it = bench(0)
     mine, _ = it.connect(it.keys.issue("policy/0.1"))

@@ -15,7 +15,7 @@ from rosa_contract.wire.watching import Order
 from rosa_server.plan.admission import AdmissionControl, NoAdmission
 from rosa_server.plan.change import Change, Stage
 from rosa_server.plan.peering import MAX_ROOM
-from rosa_server.plan.placement import Placement
+from rosa_server.plan.placement import Placement, Replica
 from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.edge.cluster import ClusterError
 from rosa_server.serving.operations.names import CANCEL, DRAIN, RESCHEDULE, RESCHEDULE_DRY_RUN, SCHEDULE
@@ -23,7 +23,7 @@ from rosa_server.serving.operations.operations import Operations
 from rosa_server.serving.operations.order import Site
 from tests.unit.server.serving.core.forwarding.pair import Node, Pair
 from tests.unit.server.serving.core.planned import PLACEMENT
-from tests.unit.server.serving.operations.test_reschedule import GPU3, LOWER, MOVED, STARTED
+from tests.unit.server.serving.operations.test_reschedule import GPU3, LOWER, MOVED, ROUTES, STARTED
 
 STOPPED = replace(MOVED, replicas={name: one for name, one in MOVED.replicas.items() if name != "gpu1"})
 ENDED = replace(STOPPED, rates_hz=PLACEMENT.rates_hz)
@@ -70,8 +70,9 @@ class Gateway:
         self.added += [f"{name}/0" for name in replicas]
         return [f"{name}/0" for name in replicas]
 
-    def drop(self, name: str) -> None:
+    def drop(self, name: str) -> list[str]:
         self.dropped.append(name)
+        return [f"{name}.1"]
 
     def hold(self, name: str, held: bool) -> None: ...
 
@@ -99,6 +100,8 @@ class Gateway:
 
     def compare(self, workers: Sequence[str]) -> Mapping[str, WorkerTally]:
         return {}
+
+    def compare_no_more(self, workers: Sequence[str]) -> None: ...
 
     def obeyed(self, order: Order, cause: str, words: str) -> None:
         self.told.append((order.what, cause, words))
@@ -257,6 +260,98 @@ def test_cancelled_after_streams_moved_it_stays_between_two_stages(two: Two) -> 
     assert found[1] == "cancelled" and "3 of 5" in found[2]
     two.wait(0.5)
     assert two.placements() == [set(MOVED.replicas)] * 2
+
+
+@pytest.mark.parametrize("how", ["cancelled", "ended", "full"])
+def test_what_does_not_start_after_streams_moved_leaves_the_schedule_and_is_started_when_it_is_ordered_again(
+    two: Two, how: str
+) -> None:
+    at_gpu0 = {**ROUTES, "sort/0": {"system1": "gpu0"}}
+    away, started = replace(PLACEMENT, routes=at_gpu0), replace(STARTED, routes=at_gpu0)
+    starts = Stage("gpu3 loads policy", started, starts=("gpu3",), after="started")
+    there = Stage("1 stream moves to gpu3", MOVED, moves=True, after="moved")
+    two.a.change = replace(
+        CHANGE, stages=(Stage("1 stream moves to gpu0", away, moves=True, after="away"), starts, there)
+    )
+    if how == "full":
+        two.b.full = ClusterError("not_here", "there is no GPU")
+    two.order(two.a)
+    two.until(lambda: two.b.added or any(one[0] == RESCHEDULE for one in two.a.told))
+    if how == "cancelled":
+        two.order(two.a, CANCEL, SCHEDULE, "")
+    elif how == "ended":
+        two.b.step({"gpu3/0.1": "ended by SIGKILL"})
+    two.until(lambda: any(one[0] == RESCHEDULE for one in two.a.told))
+    found = next(one for one in two.a.told if one[0] == RESCHEDULE)
+    assert found[1] == "cancelled" and "1 of 3 stages" in found[2] and "order it again" in found[2]
+    two.wait(0.5)
+    assert two.placements() == [set(PLACEMENT.replicas)] * 2 and two.a.learned_of[-1] == "away"
+    assert two.b.dropped == ([] if how == "full" else ["gpu3/0"])
+    two.b.full, count = None, len(two.a.told)
+    two.a.change = replace(CHANGE, stages=(starts, there))
+    two.order(two.a)
+    two.until(lambda: two.b.added and two.b.learned_of[-1] == "started")
+    two.b.node.start(two.pair.now_s, "gpu3")
+    assert two.ended(two.a, count + 1)[:2] == (RESCHEDULE, "")
+    two.pair.ask(two.pair.a, "s0", 1, budget_ms=300.0)
+    assert two.pair.b.held["gpu3/0.1"]
+
+
+def test_a_server_that_ends_and_loads_another_model_has_not_failed_when_its_old_worker_is_gone(
+    two: Two,
+) -> None:
+    left = {name: one for name, one in PLACEMENT.replicas.items() if name != "gpu1"}
+    away = replace(PLACEMENT, routes={**ROUTES, "sort/0": {"system1": "gpu0"}})
+    stopped = replace(away, replicas=left, standbys={**PLACEMENT.standbys, "gpu1": ()})
+    other = replace(stopped, replicas={**left, "gpu1": Replica("gpu1", "guard", "gpu1")})
+    two.a.change = replace(
+        CHANGE,
+        stages=(
+            Stage("1 stream moves to gpu0", away, moves=True, after="away"),
+            Stage("gpu1 unloads policy", stopped, stops=("gpu1",), after="stopped"),
+            Stage("gpu1 loads guard", other, starts=("gpu1",), after="other"),
+        ),
+    )
+    two.order(two.a)
+    two.until(lambda: two.b.added)
+    assert two.b.dropped == ["gpu1/0"] and two.b.added == ["gpu1/0"]
+    two.b.step({"gpu1/0.1": "it is not in the new schedule"})
+    two.wait(1.0)
+    assert not two.a.told
+    two.b.step({"gpu1/0.2": "ended by SIGKILL"})
+    assert "gpu1/0.2 ended before it was warm" in two.ended(two.a)[2]
+
+
+def test_a_defect_of_ours_keeps_no_other_gateway_from_the_next_change(two: Two) -> None:
+    def fail(stage: Stage) -> Mapping[str, Any]:
+        raise ZeroDivisionError("a mistake of ours")
+
+    two.a.written = fail  # type: ignore[method-assign]
+    two.order(two.a)
+    assert two.ended(two.a)[:2] == (RESCHEDULE, "internal_error")
+    two.wait(0.3)
+    two.b.change = replace(CHANGE, stages=STAGES[:1])
+    two.order(two.b)
+    assert two.ended(two.b)[:2] == (RESCHEDULE, "")
+
+
+def test_no_stream_moves_to_a_server_of_the_schedule_that_is_not_warm(two: Two) -> None:
+    starts = Stage("gpu3 loads policy", STARTED, starts=("gpu3",), after="started")
+    two.a.change = replace(CHANGE, stages=(starts,))
+    two.order(two.a)
+    two.until(lambda: two.b.added)
+    two.b.node.start(two.pair.now_s, "gpu3")
+    assert two.ended(two.a)[1] == ""
+    two.b.node.core.on_lost(two.pair.now_s, "gpu3/0.1", "killed")
+    two.a.change = replace(
+        CHANGE, stages=(Stage("1 stream moves to gpu3", MOVED, moves=True, after="moved"),)
+    )
+    two.order(two.a)
+    two.wait(2.0)
+    two.pair.ask(two.pair.a, "s0", 1, budget_ms=300.0)
+    assert two.a.learned_of[-1] == "started" and two.pair.b.held["gpu1/0.1"]
+    two.b.node.start(two.pair.now_s, "gpu3")
+    assert two.ended(two.a, 2)[1] == "" and two.b.learned_of[-1] == "moved"
 
 
 def test_no_node_has_a_gpu_for_a_new_server(two: Two) -> None:

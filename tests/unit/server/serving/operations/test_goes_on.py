@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 
 from rosa_contract.wire import messages as m
+from rosa_server.plan.admission import AdmissionControl, Admitted
+from rosa_server.plan.change import Stage
+from rosa_server.plan.placement import Placement
 from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.operations.live_state import MAX_TRIES, LiveState
 from rosa_server.serving.operations.names import (
+    ADD_SLOT,
     ADMIT,
     CANARY,
     CANCEL,
@@ -24,8 +28,8 @@ from rosa_server.serving.operations.names import (
 )
 from rosa_server.serving.operations.operations import Operations
 from rosa_server.serving.operations.restoring import restore
-from tests.unit.server.serving.core.planned import WORKERS, full, planned
-from tests.unit.server.serving.core.stage import Stage
+from tests.unit.server.serving.core.planned import PLACEMENT, WORKERS, full, planned
+from tests.unit.server.serving.core.stage import Stage as ServerStage
 from tests.unit.server.serving.operations import test_operations, test_reschedule
 
 NAMES = ("gpu0/0", "gpu1/0", "spare/policy/0")
@@ -43,7 +47,7 @@ class Cluster(test_operations.Workers):
 class Life(test_operations.Office):
     """One life of a server, with the state that an earlier one has left."""
 
-    def __init__(self, path: Path, stage: Stage | None = None, ready: bool = True) -> None:
+    def __init__(self, path: Path, stage: ServerStage | None = None, ready: bool = True) -> None:
         super().__init__(stage or planned(warm={}))
         self.cluster = Cluster()
         cluster: object = self.cluster
@@ -208,8 +212,12 @@ def test_an_operation_that_ends_every_server_is_gone_on_with_three_times(path: P
 class Scheduled(test_reschedule.Office):
     """The same for another schedule."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, door: AdmissionControl | None = None, placement: Placement = PLACEMENT
+    ) -> None:
         super().__init__()
+        if door is not None:
+            self.stage = full(door, placement)
         self.state = LiveState(path, "the same files")
         self.state.load()
         self.plans.found = NEW
@@ -256,6 +264,40 @@ def test_a_rescheduling_that_has_moved_streams_begins_with_the_new_schedule(path
     second.step()
     assert second.told == [(RESCHEDULE, "")] and not second.cluster.added
     assert not Scheduled(path).state.unfinished
+
+
+class Roomy:
+    """Admits any number of robots of `pick`."""
+
+    def __init__(self, placement: Placement) -> None:
+        self.placement = placement
+
+    def admit(self, task: str) -> Admitted:
+        routes = dict(self.placement.routes or {})
+        slot = f"pick/{sum(name.startswith('pick/') for name in routes)}"
+        routes[slot] = {"system1": "gpu1", "safety": "gpu2"}
+        self.placement = replace(self.placement, routes=routes)
+        return Admitted(slot, self.placement, "there is room")
+
+    def leave(self, slot: str) -> Placement:
+        raise AssertionError("nobody leaves")
+
+
+def test_an_added_slot_is_not_added_again_to_a_schedule_that_has_it(path: Path) -> None:
+    first = Scheduled(path, Roomy(PLACEMENT))
+    first.order(ADD_SLOT, "pick", "")
+    added = first.placement
+    assert len(added.routes or {}) == 4 and first.state.slots == ["pick"]
+    stages = (Stage("1 stream moves", added, moves=True), Stage("all as planned", added))
+    first.plans.found = replace(NEW, stages=stages)
+    first.plans.prepare = lambda placement, taken: first.plans._plan  # type: ignore[method-assign]
+    first.order(RESCHEDULE)
+    first.run_to_end()
+    assert first.told[-1] == (RESCHEDULE, "") and first.placement.routes == added.routes
+    second = Scheduled(path, Roomy(added), added)
+    assert second.began_with == {"schema": "new"}
+    second.step()
+    assert not second.told and second.placement.routes == added.routes
 
 
 def test_a_server_that_ends_in_order_says_what_it_cancels(path: Path, weights: str) -> None:

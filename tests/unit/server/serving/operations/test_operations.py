@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rosa_contract.wire.messages import Output
+from rosa_contract.wire.messages import Output, Welcome
 from rosa_contract.wire.watching import Order
 from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.core.workers.comparing import WorkerTally
@@ -29,7 +29,7 @@ from rosa_server.serving.operations.names import (
 from rosa_server.serving.operations.operations import Operations
 from rosa_server.serving.operations.order import OperationError, Site
 from rosa_server.serving.operations.rollout import WARMS_S, with_weights
-from tests.unit.server.serving.core.planned import full
+from tests.unit.server.serving.core.planned import WORKERS, full, planned, ran_at
 from tests.unit.server.serving.core.stage import Stage
 
 SPEC = WorkerSpec("gpu0/0", "policy", "flow", "", options={"weights": "/old", "steps": 4})
@@ -90,9 +90,11 @@ class Office:
         raise AssertionError("nobody asked for it")
 
     def compare(self, workers: Sequence[str]) -> Mapping[str, WorkerTally]:
-        if self.compared.keys() != set(workers):
-            self.compared = {name: WorkerTally() for name in workers}
-        return self.compared
+        return {name: self.compared.setdefault(name, WorkerTally()) for name in workers}
+
+    def compare_no_more(self, workers: Sequence[str]) -> None:
+        for name in workers:
+            del self.compared[name]
 
     def obeyed(self, order: Order, cause: str, words: str) -> None:
         self.told.append((order.what, cause))
@@ -158,6 +160,38 @@ def test_what_would_leave_streams_without_a_server_is_refused(office: Office) ->
     office.order(DRAIN, "gpu0")
     assert office.told[-1] == (DRAIN, "nobody_else")
     assert "gpu0/0" not in office.cluster.held, "nothing was begun"
+
+
+def test_a_standby_that_stands_in_is_all_that_its_streams_have(office: Office) -> None:
+    office.order(DRAIN, "gpu0")
+    office.ends("gpu0/0.1")
+    office.order(DRAIN, "spare")
+    assert office.told == [(DRAIN, ""), (DRAIN, "nobody_else")]
+    assert "spare/policy/0" not in office.cluster.held
+    office.stage.send("r0", 1)
+    assert ran_at(office.stage) == {1: "spare/policy"}
+
+
+def test_one_standby_is_not_enough_for_two_servers(office: Office) -> None:
+    office.order(DRAIN, "gpu0")
+    office.ends("gpu0/0.1")
+    office.order(DRAIN, "gpu1")
+    assert office.told == [(DRAIN, ""), (DRAIN, "nobody_else")]
+
+
+def test_a_server_that_failed_and_whose_streams_a_standby_runs_may_be_drained(office: Office) -> None:
+    office.ends("gpu0/0.1")
+    office.order(DRAIN, "gpu0")
+    assert office.told == [(DRAIN, "")] and office.cluster.held == {"gpu0/0": True}
+
+
+def test_a_server_that_is_drained_while_it_loads_leaves_its_streams_to_the_standby() -> None:
+    office = Office(planned(warm={name: model for name, model in WORKERS.items() if name != "gpu0"}))
+    office.order(DRAIN, "gpu0")
+    assert office.told == [(DRAIN, "")]
+    assert isinstance(office.stage.greet("r0"), Welcome), "nobody waits for it"
+    office.stage.send("r0", 1)
+    assert ran_at(office.stage) == {1: "spare/policy"}
 
 
 @pytest.mark.parametrize(
@@ -260,6 +294,18 @@ def test_a_cancelled_drain_gives_the_server_back(office: Office) -> None:
     assert office.counted[-1] == "drain_cancelled"
     office.order(CANCEL, "gpu0")
     assert office.told[-1] == (CANCEL, "nothing_at_work")
+
+
+def test_a_server_is_given_back_when_its_drain_has_ended_and_not_before(office: Office) -> None:
+    office.stage.send("r0", 1, budget_ms=5000)
+    office.order(DRAIN, "gpu0")
+    office.order(UNDRAIN, "gpu0")
+    assert office.told == [(UNDRAIN, "busy")], "`cancel` ends a drain that is at work"
+    office.stage.finish("gpu0/0.1")
+    office.ends("gpu0/0.1")
+    assert office.told[-1] == (DRAIN, "") and office.cluster.held == {"gpu0/0": True}
+    office.order(UNDRAIN, "gpu0")
+    assert office.told[-1] == (UNDRAIN, "") and office.cluster.held == {"gpu0/0": False}
 
 
 def test_a_cancelled_rollout_ends_what_loads_and_keeps_what_has_taken_over(

@@ -11,7 +11,7 @@ from rosa_contract.wire.watching import Order
 from rosa_server.plan.nodes import NodePlan
 from rosa_server.plan.peering import PeerOrder, PeerOrderTold, ToDesk
 from rosa_server.serving.core.workers.comparing import WorkerTally
-from rosa_server.serving.operations.names import ADMIT, CANCEL, DRAIN, REMOVE, RESCHEDULE, ROLLOUT
+from rosa_server.serving.operations.names import ADMIT, CANCEL, DRAIN, KNOWN, REMOVE, RESCHEDULE, ROLLOUT
 from rosa_server.serving.operations.relay import NODE_AWAY, OrderRelay
 from tests.unit.server.serving.core.forwarding.pair import GATEWAYS, HOME, SERVER_ON
 from tests.unit.server.serving.core.planned import PLACEMENT
@@ -128,7 +128,9 @@ def test_who_removes_a_robot_need_not_know_where_it_is(several: Several) -> None
     a.order(REMOVE, "r1")
     a.ends("unknown_target", "no robot r1 is here")
     b.ends(words="r1 is out")
-    assert a.persons == [("obeyed", "", "b: r1 is out")]
+    assert a.obeys[0].value == KNOWN, "it remembers the name"
+    a.ends(words="r1 is out")
+    assert a.persons == [("obeyed", "", "b: r1 is out; a: r1 is out")]
     a.order(ADMIT, "r9")
     a.ends("not_removed", "it was not")
     b.ends("not_removed", "it was not")
@@ -147,6 +149,15 @@ def test_a_cancel_is_heard_by_all(several: Several) -> None:
         ("obeyed", "", "b: the drain is cancelled"),
         ("obeyed", "cancelled", "b: it starts again"),
     ]
+
+
+def test_whoever_could_not_be_told_of_a_removed_robot_is_named(several: Several) -> None:
+    a = several.nodes["a"]
+    several.away.add("b")
+    for what in (REMOVE, ADMIT):
+        a.order(what, "r1")
+        a.ends(words="done here")
+        assert a.persons[-1] == ("obeyed", "", "a: done here; b: the gateway of node b is not there")
 
 
 @pytest.mark.parametrize("begun", [False, True])

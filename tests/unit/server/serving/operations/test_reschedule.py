@@ -15,6 +15,7 @@ from rosa_contract.wire.watching import Order
 from rosa_server.plan.admission import AdmissionControl, NoAdmission
 from rosa_server.plan.change import Change, Stage
 from rosa_server.plan.placement import Placement, Replica
+from rosa_server.serving.base.log import LOGGER
 from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.edge.cluster import ClusterError
 from rosa_server.serving.operations import reschedule
@@ -290,6 +291,79 @@ def test_a_robot_that_took_a_slot_which_is_to_go_stops_it(office: Office) -> Non
     office.plans.may.set()
     office.run_to_end()
     assert office.told == [(RESCHEDULE, "robots_left_over")] and office.placement == PLACEMENT
+
+
+SPARE = ("spare/policy", "spare/guard")
+WITHOUT_SPARE = replace(
+    PLACEMENT,
+    replicas={name: one for name, one in PLACEMENT.replicas.items() if one.server != "spare"},
+    routes={slot: routes for slot, routes in ROUTES.items() if slot != "sort/0"},
+    standbys={},
+)
+UNLOADS_FIRST = (
+    Stage("spare unloads", WITHOUT_SPARE, stops=SPARE, after="unloaded"),
+    Stage("all as planned", WITHOUT_SPARE, after="ended"),
+)
+
+
+@pytest.fixture
+def unloading(office: Office) -> Office:
+    """The first stage ends a server, and its workers take their time."""
+    office.stage.leave("s0")
+    office.plans.found = replace(CHANGE, stages=UNLOADS_FIRST)
+    office.plans.prepare = lambda placement, taken: office.plans._plan  # type: ignore[method-assign]
+    office.order(RESCHEDULE)
+    office.run_until("spare unloads")
+    return office
+
+
+def test_slots_that_are_to_go_are_given_to_nobody_while_a_server_unloads(unloading: Office) -> None:
+    """A robot that took one ended the server."""
+    refused = unloading.stage.greet("s0", "sort")
+    assert isinstance(refused, m.Refused) and "at work" in refused.reason
+    assert unloading.placement.replicas == PLACEMENT.replicas, "its workers finish"
+    for name in SPARE:
+        unloading.stage.lose(f"{name}/0.1")
+    unloading.run_to_end()
+    assert unloading.told == [(RESCHEDULE, "")] and unloading.placement == WITHOUT_SPARE
+
+
+def test_cancelled_after_a_server_has_ended_it_is_not_said_to_be_as_before(unloading: Office) -> None:
+    unloading.order(CANCEL)
+    for name in SPARE:
+        unloading.stage.lose(f"{name}/0.1")
+    unloading.run_to_end()
+    assert unloading.told[-1] == (RESCHEDULE, "cancelled") and unloading.plans.at == ["unloaded"]
+    assert unloading.placement == WITHOUT_SPARE and set(unloading.cluster.dropped) == {
+        f"{one}/0" for one in SPARE
+    }
+
+
+def test_a_defect_of_ours_ends_the_operation_and_not_the_server(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(stage: Stage, admission: AdmissionControl) -> None:
+        raise ZeroDivisionError("a mistake of ours")
+
+    office.plans.reached = fail  # type: ignore[method-assign]
+    office.plans.found = replace(CHANGE, stages=(Stage("robots act more slowly", LOWER),))
+    caplog.set_level("ERROR", LOGGER.name)
+    office.order(RESCHEDULE)
+    office.run_to_end()
+    assert office.told == [(RESCHEDULE, "internal_error")]
+    (line,) = [one for one in caplog.records if one.message == "operation_broke"]
+    assert "in fail" in line.fields["traceback"]  # type: ignore[attr-defined]
+    office.order(DRAIN, "gpu0", "")
+    assert office.cluster.held == {"gpu0/0": True}, "it takes other orders"
+
+
+def test_a_defect_of_ours_refuses_an_order(office: Office) -> None:
+    def fail(placement: Placement, taken: Collection[str]) -> Callable[[str], Change]:
+        raise ZeroDivisionError("a mistake of ours")
+
+    office.plans.prepare = fail  # type: ignore[method-assign]
+    office.order(RESCHEDULE)
+    assert office.told == [(RESCHEDULE, "internal_error")]
 
 
 def test_what_cannot_be_planned_is_refused_by_its_cause(office: Office) -> None:

@@ -292,3 +292,12 @@ def test_what_a_killed_gateway_has_left_is_no_gateway_and_goes_away(desk: Desk, 
     )
     desk.post.close()
     assert {path.name for path in folder.iterdir()} == {"5572.watch"}, "one that ends leaves nothing"
+
+
+def test_each_comparison_counts_by_itself(desk: Desk) -> None:
+    first = desk.post.compare(("gpu0/0.1", "gpu0/0.2"))
+    first["gpu0/0.1"].count(False, False, 20.0)
+    desk.post.compare(("gpu2/0.1", "gpu2/0.2"))
+    assert desk.post.compare(("gpu0/0.1", "gpu0/0.2"))["gpu0/0.1"].answers == 1
+    desk.post.compare_no_more(("gpu0/0.1", "gpu0/0.2"))
+    assert set(desk.post.hub.compared) == {"gpu2/0.1", "gpu2/0.2"}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rosa_contract.config.gateway import ORDERS
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_server.serving.core.queueing.actions import Reply
@@ -240,14 +241,19 @@ def test_draining_answers_new_requests_and_runs_the_waiting_ones() -> None:
     assert stage.refusals() == ["not_ready"]
 
 
-def test_giving_up_answers_everything() -> None:
-    stage = Stage().open("r1", "r2", "r3")
-    for number, robot in enumerate(("r1", "r2", "r3")):
-        stage.send(robot, number)
+@pytest.mark.parametrize("order", ORDERS)
+def test_giving_up_answers_everything_and_runs_nothing_more(order: str) -> None:
+    factory = FACTORY.replace("queue_per_model: QUEUE", f"queue_per_model: QUEUE, order: {order}")
+    robots = [f"r{number}" for number in range(12)]
+    stage = Stage(factory=factory).open(*robots)
+    for number, robot in enumerate(robots):
+        stage.send(robot, number, budget_ms=9000)
+    run = len(stage.dispatched)
     stage.core.give_up(stage.now_s, "the server is shutting down")
     stage.settle()
-    assert stage.count() == {"unavailable": 3}
-    assert len(stage.core.ledger) == 0
+    stage.finish("p1")
+    assert stage.count() == {"unavailable": len(robots)}
+    assert len(stage.core.ledger) == 0 and len(stage.dispatched) == run
 
 
 def test_health_is_ready_when_every_model_has_a_worker() -> None:

@@ -426,6 +426,26 @@ def test_a_node_whose_worker_is_gone_says_so_at_once_and_the_other_one_knows() -
     assert pair.a.held["spare/policy/0.1"] and not pair.said(Forward)
 
 
+def test_a_worker_in_the_shadow_is_no_warm_worker_for_the_other_gateway() -> None:
+    pair = welcomed(Pair())
+    ready = next(one for one in pair.said(Beat)[-1].warm if one.worker_id == GPU1)
+    pair.b.core.shadow("gpu1/0.2", "policy", 1.0)
+    pair.b.core.on_ready(pair.now_s, replace(ready, worker_id="gpu1/0.2"))
+    pair.b.core.on_lost(pair.now_s, GPU1, "killed")
+    pair.wait(0.2)
+    for number in range(5):
+        pair.ask(pair.a, "s0", number)
+        pair.wait(0.2)
+        pair.a.finish(pair.now_s, "spare/policy/0.1")
+        pair.settle()
+    assert [cause for _, _, cause in ended(pair.a)] == ["ok"] * 5 and not pair.said(Forward)
+    assert sum(note.event == "streams_moved" for note in pair.a.notes) == 1
+    assert pair.b.core.enlist(pair.now_s, "gpu1/0.2")
+    pair.settle()
+    pair.ask(pair.a, "s0", 9)
+    assert pair.b.held["gpu1/0.2"], "it has taken the place of the old one"
+
+
 # -- slots -------------------------------------------------------------------------------------------------------------
 
 
@@ -487,6 +507,25 @@ def test_a_gateway_that_is_started_again_knows_what_it_has_given_out() -> None:
     assert isinstance(pair.greet(pair.a, "r0", token=token), m.Welcome) and slot(pair.a, "r0") == "pick/0"
     named = pair.greet(pair.a, "s0", "sort")
     assert isinstance(named, m.Welcome) and slot(pair.a, "s0") == "sort/0", "by its name alone"
+
+
+@pytest.mark.parametrize("at", ["a", "b"])
+def test_a_robot_that_comes_back_with_another_task_needs_its_first_slot_no_more(at: str) -> None:
+    pair = Pair()
+    node, home = (pair.a, pair.a) if at == "a" else (pair.a, pair.b)
+    assert isinstance(pair.greet(home, "r0", "pick"), m.Welcome)
+    home.core.on_gone(pair.now_s, b"r0")
+    assert isinstance(pair.greet(node, "r0", "sort"), m.Welcome)
+    pair.wait(15.0)
+    assert isinstance(pair.greet(home, "r9", "pick"), m.Refused), (
+        "it has not worked yet: its welcome may be lost"
+    )
+    assert isinstance(pair.greet(node, "r0", "sort"), m.Welcome)
+    pair.ask(node, "r0", 1)
+    pair.wait(1.5)
+    assert isinstance(pair.greet(home, "r9", "pick"), m.Welcome)
+    assert slot(node, "r0") == "sort/0" and isinstance(pair.greet(node, "s1", "sort"), m.Refused)
+    assert not pair.a.core.slots.returned
 
 
 def test_a_robot_that_knows_a_full_gateway_alone_is_told_of_one_with_room() -> None:

@@ -109,3 +109,22 @@ def test_a_lost_standby_moves_no_stream() -> None:
             assert failover.lost(name) == {}
     assert now(placement, failover) == before
     assert all(failover.is_live(replica) for replica in before.values())
+
+
+def test_what_would_be_without_a_server_is_played_through_and_changes_nothing() -> None:
+    placement = placement_of(scheduled())
+    failover = warm(placement)
+    assert failover.stranded(["gpu0"]) == []
+    assert failover.stranded(["gpu0", "gpu1"]) == ["gpu1"], "the first gets the only standby"
+    (standby,) = failover.lost("gpu0").values()
+    assert failover.stranded(["gpu0"]) == [], "it is stood in for already"
+    assert failover.stranded([standby]) == ["gpu0"]
+    assert failover.stranded(["gpu1"]) == ["gpu1"]
+    assert failover.now("gpu0") == standby and failover.is_live("gpu1")
+
+
+def test_a_standby_may_go_where_another_one_takes_its_streams() -> None:
+    placement = placement_of(scheduled(standby=2))
+    failover = warm(placement)
+    (standby,) = failover.lost("gpu0").values()
+    assert failover.stranded([standby]) == []

@@ -1,0 +1,1 @@
+"""What drivers and nodes alike need of ROS."""
