@@ -201,25 +201,31 @@ def _is_locked(path: Path) -> bool:
 
 def _open_shared_memory(spared: int | None) -> set[str]:
     used = set()
-    # Files first: a process that starts opens a file, maps it and closes it, so that one of the two looks finds it.
-    for entry in Path("/proc").glob("[0-9]*/fd/*"):
-        if entry.parts[2] == str(spared):
+    for process in Path("/proc").glob("[0-9]*"):
+        if process.name == str(spared):
             continue
-        try:
-            target = os.readlink(entry)
-        except OSError:
-            continue
-        if target.startswith("/dev/shm/") and not target.endswith(GONE):
-            used.add(Path(target).name)
-    for maps in Path("/proc").glob("[0-9]*/maps"):
-        if maps.parent.name == str(spared):
-            continue
-        try:
-            lines = maps.read_text().splitlines()
-        except OSError:
-            continue
-        used |= {line.rsplit("/", 1)[1] for line in lines if "/dev/shm/" in line and not line.endswith(GONE)}
+        # A process that is not ours to look into, or that has just ended, shows nothing.
+        with contextlib.suppress(OSError):
+            if _has_our_memory(process):
+                used |= _opened(process)
     return used
+
+
+def _has_our_memory(process: Path) -> bool:
+    """Not so in a container, or a mount namespace, with a /dev/shm of its own: its files merely have the same names."""
+    theirs, ours = os.stat(f"{process}/root{SHM}"), SHM.stat()
+    return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
+
+
+def _opened(process: Path) -> set[str]:
+    """The names of what `process` has in shared memory."""
+    opened = []
+    # Files first: a process that starts opens a file, maps it and closes it, so that one of the two looks finds it.
+    for entry in (process / "fd").iterdir():
+        with contextlib.suppress(OSError):
+            opened.append(os.readlink(entry))
+    opened += (process / "maps").read_text().splitlines()
+    return {line.rsplit("/", 1)[1] for line in opened if f"{SHM}/" in line and not line.endswith(GONE)}
 
 
 def _die_with(parent: int) -> None:

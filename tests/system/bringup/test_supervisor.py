@@ -18,6 +18,7 @@ import pytest
 
 from rosa_client.bringup import supervisor as supervisor_module
 from rosa_client.bringup.supervisor import SHM, BringupError, Supervisor, remove_shared_memory
+from tests.system.memory import OWN_MEMORY
 
 DEAF = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
 PARENT = f"""
@@ -167,13 +168,32 @@ def test_what_a_process_that_cannot_be_seen_has_locked_stays(left: Path) -> None
     port.append(left.with_name("sem.fastdds_port7411_mutex"))
     for path in port:
         path.write_bytes(b"x")
-    with port[1].open("rb") as lock:  # outside /dev/shm, so that the list of open files does not show it
+    with port[1].open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        remove_shared_memory(set())
+        remove_shared_memory(set(), spared=os.getpid())  # so that the list of open files does not show it
         assert all(path.exists() for path in port)
         assert not left.exists(), "what nobody holds goes"
     remove_shared_memory(set())
     assert not any(path.exists() for path in port), "its process has ended"
+
+
+def test_a_file_of_the_same_name_in_another_shared_memory_keeps_nothing(tmp_path: Path) -> None:
+    """A process in a container, or in a test with a /dev/shm of its own: its ports have the same numbers."""
+    own = [*OWN_MEMORY, str(tmp_path)]
+    if subprocess.run([*own, "true"], capture_output=True, timeout=60).returncode:
+        pytest.skip("no mount namespace can be made here")
+    left = SHM / f"fastdds_test_{os.getpid()}_twice"
+    holds = f"import time; held = open({str(left)!r}, 'wb'); print('held', flush=True); time.sleep(60)"
+    with subprocess.Popen([*own, *python(holds)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "held\n"
+            left.write_bytes(b"x")
+            remove_shared_memory(set())
+            assert not left.exists()
+            assert (tmp_path / left.name).exists()
+        finally:
+            process.kill()
+            left.unlink(missing_ok=True)
 
 
 def test_shared_memory_of_killed_children_is_removed_and_that_of_the_living_is_not(

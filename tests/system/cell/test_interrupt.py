@@ -15,13 +15,11 @@ import pytest
 
 from rosa_client.bringup.supervisor import SHM, shared_memory
 from tests.system.cell.cell import ROOT, shipped
+from tests.system.memory import OWN_MEMORY
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 180.0  # hard limit of every wait; other tests run beside it
 MARK = "ROSA_TEST_MARK"
-# Its own shared memory, kept in a folder, as other tests start and kill nodes meanwhile.
-OWN_MEMORY = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-current-user", "--keep-caps"])]
-OWN_MEMORY += ["--mount", "sh", "-c", 'mount --bind "$0" /dev/shm && exec "$@"']
 
 
 def marked(mark: str) -> list[psutil.Process]:
