@@ -106,6 +106,13 @@ class EpisodeRunner:
         self._title = ""
         self._feedback = RunTask.Feedback()
         node = self.node
+        # Before the subscriptions: what is heard of a node then says that it knows these (`robot_feed`).
+        self._reset: Client[Any, Any] = node.create_client(ResetScene, f"{scene}/reset_scene")
+        self._truth: Client[Any, Any] = node.create_client(Trigger, f"{scene}/outcome")
+        self._decision: Client[Any, Any] = node.create_client(
+            OperatorDecision, "runtime_node/operator_decision"
+        )
+        self._action: ActionClient[Any, Any, Any] = ActionClient(node, RunTask, "run_task")
         node.create_subscription(RobotStatus, "robot_status", self._on_status, LATEST)
         node.create_subscription(OperatorAlert, "operator_alert", self._on_alert, LATEST)
         node.create_subscription(OperatorAudit, "operator_audit", self._on_audit, AUDITS)
@@ -113,12 +120,6 @@ class EpisodeRunner:
             self._keeps_shots = video
             node.create_subscription(Decision, "decisions", self._on_decision, QoSProfile(depth=50))
             node.create_subscription(WorldState, "world_state", self._on_world, qos_profile_sensor_data)
-        self._reset: Client[Any, Any] = node.create_client(ResetScene, f"{scene}/reset_scene")
-        self._truth: Client[Any, Any] = node.create_client(Trigger, f"{scene}/outcome")
-        self._decision: Client[Any, Any] = node.create_client(
-            OperatorDecision, "runtime_node/operator_decision"
-        )
-        self._action: ActionClient[Any, Any, Any] = ActionClient(node, RunTask, "run_task")
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(node)
 

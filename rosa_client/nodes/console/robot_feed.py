@@ -71,10 +71,7 @@ class RobotFeed:
         if drawn:
             listened.append((ArmCommand, "arm_command", self._on_command, QoSProfile(depth=50)))
             listened.append((String, TOPIC, self._on_shape, LATEST))
-        self._subscriptions = [
-            node.create_subscription(kind, f"{namespace}/{topic}", _timed(hear), qos)
-            for kind, topic, hear, qos in listened
-        ]
+        # Before the subscriptions, on purpose: see `ready`.
         self._decide: Client[Any, Any] = node.create_client(
             OperatorDecision, f"{namespace}/runtime_node/operator_decision"
         )
@@ -82,6 +79,10 @@ class RobotFeed:
         self._release: Client[Any, Any] = node.create_client(
             ReleaseEmergencyStop, f"{namespace}/arm_node/release_emergency_stop"
         )
+        self._subscriptions = [
+            node.create_subscription(kind, f"{namespace}/{topic}", _timed(hear), qos)
+            for kind, topic, hear, qos in listened
+        ]
         self._stop_topic = node.create_publisher(Bool, f"{namespace}/emergency_stop", QoSProfile(depth=10))
 
     def destroy(self) -> None:
@@ -92,8 +93,18 @@ class RobotFeed:
         self._node.destroy_publisher(self._stop_topic)
 
     def ready(self, kind: str) -> bool:
-        """Whether the service for this kind of click is available."""
-        return bool({DECIDE: self._decide, STOP: self._stop, RELEASE: self._release}[kind].service_is_ready())
+        """Whether the service for this kind of click is available.
+
+        A service that is seen may not have seen its client yet: it would do what it is asked, and drop its answer after
+        0.1 s. Who subscribes is told to a node in the order in which it was made, so a message of that node says that
+        the client is known there as well. A stop waits for nothing.
+        """
+        client, heard = {
+            DECIDE: (self._decide, self.view.status is not None),
+            STOP: (self._stop, True),
+            RELEASE: (self._release, self.view.arm is not None),
+        }[kind]
+        return heard and bool(client.service_is_ready())
 
     def ask(self, click: Click, decided_by: str, why: str, answered: Answered) -> None:
         """Call the robot's service. `answered` is called exactly once; at once when the service is not available."""

@@ -10,9 +10,11 @@ from typing import Any
 from action_msgs.msg import GoalStatus
 from rclpy.action import ActionClient
 from rosa_interfaces.action import RunTask
-from rosa_interfaces.msg import Parameter
+from rosa_interfaces.msg import Parameter, RobotStatus
 
+from rosa_client.nodes.base.qos import LATEST
 from rosa_client.nodes.console.operator_client import OperatorClient
+from rosa_client.nodes.console.robot_feed import STATUS
 from rosa_client.operator.progress import ShownStep
 from rosa_client.operator.robot_view import OperatorError, RobotView
 from rosa_contract.config.prompts import NOTHING, Instruction
@@ -54,6 +56,10 @@ class TaskClient:
         self._action: ActionClient[Any, Any, Any] = ActionClient(
             client.node, RunTask, f"{self._feed.view.namespace}/run_task"
         )
+        # After the action's client, on purpose: see `wait`.
+        topic = f"{self._feed.view.namespace}/{STATUS}"
+        self._statuses = client.node.create_subscription(RobotStatus, topic, self._on_status, LATEST)
+        self._heard = False
         self.step: ShownStep | None = None  # the newest feedback
         self._goal: Any = None
         self._result: Any = None
@@ -64,12 +70,22 @@ class TaskClient:
 
     def close(self) -> None:
         self._action.destroy()
+        self._client.node.destroy_subscription(self._statuses)
 
     def wait(self, wait_s: float, leave: Callable[[], bool]) -> bool:
-        """Until the robot takes tasks; false when `leave` says so. Raises `OperatorError` naming what was found."""
-        if self._client.spin(lambda: leave() or self._action.server_is_ready(), wait_s):
+        """Until the robot takes tasks; false when `leave` says so. Raises `OperatorError` naming what was found.
+
+        A server that is seen may not have seen its client yet: it would do the task, and drop its answer after 0.1 s.
+        Who subscribes is told to a robot in the order in which it was made, so a status says that the action's client
+        is known there as well.
+        """
+        if self._client.spin(lambda: leave() or (self._heard and self._action.server_is_ready()), wait_s):
             return not leave()
         self._client.must_know(self.view.namespace)
+        if self._action.server_is_ready():
+            raise OperatorError(
+                f"{self.view.label} offers {self.view.namespace}/run_task, but no {STATUS} came for {wait_s:g} s"
+            )
         raise OperatorError(
             f"{self.view.label} is there, but takes no task: nobody offers {self.view.namespace}/run_task after "
             f"{wait_s:g} s; is its runtime node active?"
@@ -123,6 +139,9 @@ class TaskClient:
             int(result.deadlines_met),
             int(result.deadlines_missed),
         )
+
+    def _on_status(self, _: RobotStatus) -> None:
+        self._heard = True
 
     def _on_feedback(self, message: Any) -> None:
         said = message.feedback
