@@ -19,6 +19,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
@@ -102,7 +103,7 @@ def post(url: str, notice: Notice, secret: str = "") -> HookOutcome:
             return HookOutcome(True)
     except urllib.error.HTTPError as error:
         return HookOutcome(False, error.code >= 500 or error.code in PASSES, f"status {error.code}")
-    except (OSError, ValueError) as error:  # urllib's own errors are OSErrors; a bad answer is a ValueError
+    except (OSError, ValueError, HTTPException) as error:  # the last one: an answer that is no HTTP
         return HookOutcome(False, words=str(getattr(error, "reason", error))[:MAX_TOLD_CHARS])
 
 

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -86,6 +87,23 @@ def test_what_may_pass_is_tried_again(somebody: Somebody, status: int, again: bo
 
 def test_nobody_there_is_tried_again() -> None:
     outcome = post(f"http://127.0.0.1:{free_port()}/", NOTICE)
+    assert (outcome.told, outcome.again) == (False, True)
+
+
+@pytest.mark.parametrize("said", [b"SSH-2.0-somebody else\r\n", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n"])
+def test_an_answer_that_is_no_http_is_tried_again(said: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(said)
+
+        other = threading.Thread(target=answer)
+        other.start()
+        outcome = post(f"http://127.0.0.1:{listener.getsockname()[1]}/", NOTICE)
+        other.join(30)
     assert (outcome.told, outcome.again) == (False, True)
 
 
