@@ -73,8 +73,12 @@ def webhook_url(given: str) -> str:
             raise HookError(
                 "unreadable", f"--webhook {given}: {why}; expected a file with the address"
             ) from None
-    parts = urlsplit(given)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(given)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port or an address that is none
+        usable = False
+    if not usable or not given.isprintable() or " " in given:
         raise HookError("bad_url", f"--webhook: expected http://... or https://..., got {given[:80]!r}")
     return given
 

@@ -90,7 +90,9 @@ def test_nobody_there_is_tried_again() -> None:
     assert (outcome.told, outcome.again) == (False, True)
 
 
-@pytest.mark.parametrize("said", [b"SSH-2.0-somebody else\r\n", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n"])
+@pytest.mark.parametrize(
+    "said", [b"SSH-2.0-somebody else\r\n", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n"]
+)
 def test_an_answer_that_is_no_http_is_tried_again(said: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -134,6 +136,9 @@ def test_hooks_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
         ("ftp://x/", "bad_url"),
         ("example.org", "bad_url"),
         ("@/no/such/file", "unreadable"),
+        ("http://[::1/hook", "bad_url"),
+        ("http://example.org:port/", "bad_url"),
+        ("http://example.org/a hook", "bad_url"),
     ):
         with pytest.raises(HookError) as refused:
             webhook_url(given)
