@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -117,6 +118,22 @@ def test_a_program_gets_the_alert_on_its_input_and_as_variables(tmp_path: Path) 
     )
     assert asyncio.run(execute([sys.executable, "-c", code, str(out)], NOTICE)).told
     assert out.read_text() == "slo_missed panda0"
+
+
+def test_a_program_is_told_of_a_reason_that_no_variable_can_hold(tmp_path: Path) -> None:
+    out = tmp_path / "told"
+    code = (
+        "import json, os, pathlib, sys;"
+        "pathlib.Path(sys.argv[1]).write_text(os.environ['ROSA_REASON'] + json.load(sys.stdin)['reason'])"
+    )
+    notice = replace(NOTICE, reason="no\0answer")
+    assert asyncio.run(execute([sys.executable, "-c", code, str(out)], notice)).told
+    assert out.read_text() == "no answerno\0answer"
+
+
+def test_a_program_that_has_told_does_not_wait_for_what_it_leaves_running() -> None:
+    outcome = asyncio.run(execute(["sh", "-c", "sleep 600 & exit 0"], NOTICE, within_s=5.0))
+    assert outcome.told, outcome.words
 
 
 def test_a_program_that_fails_hangs_or_is_not_there_is_tried_again() -> None:
