@@ -24,6 +24,7 @@ HERE = {"host": "127.0.0.1:8570"}
         ({"host": "127.0.0.1:8570, evil.example"}, "wrong_host"),
         ({**HERE, "origin": "http://evil.example"}, "wrong_origin"),
         ({**HERE, "origin": "null"}, "wrong_origin"),
+        ({**HERE, "origin": "http://["}, "wrong_origin"),
         ({**HERE, "origin": "https://127.0.0.1:8570"}, "wrong_origin"),
         ({**HERE, "origin": "http://127.0.0.1:8571"}, "wrong_origin"),
         ({**HERE, "sec-fetch-site": "cross-site"}, "wrong_origin"),
