@@ -69,6 +69,7 @@ def test_people_are_kept_as_hashes_in_a_private_file(tmp_path: Path) -> None:
         ("a:b", "bad_name"),
         ("", "bad_name"),
         ("a\nb", "bad_name"),
+        ("anna ", "bad_name"),
     ):
         with pytest.raises(PeopleError) as error:
             add_person(path, name)
@@ -77,6 +78,14 @@ def test_people_are_kept_as_hashes_in_a_private_file(tmp_path: Path) -> None:
     with pytest.raises(PeopleError) as error:
         load_people(path)
     assert error.value.cause == "not_private"
+
+
+def test_who_is_added_to_a_file_whose_last_line_was_not_ended_has_a_line_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "people"
+    first = add_person(path, "anna")
+    path.write_text(path.read_text().rstrip("\n"))  # as an editor may leave it
+    second = add_person(path, "ben")
+    assert [load_people(path).of(token) for token in (first, second)] == ["anna", "ben"]
 
 
 @pytest.mark.parametrize("bind", ["0.0.0.0", "::", "192.168.1.7", "gpu-box"])
