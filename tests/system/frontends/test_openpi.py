@@ -139,6 +139,8 @@ def test_its_robots_and_native_ones_run_in_one_batch_and_are_counted(served: Ser
         ({"observation/jiont_position": np.zeros(7)}, "unmapped: nothing takes observation/jiont_position"),
         ({"observation/joint_position": np.full(7, np.nan)}, "wrong_value: observation/joint_position"),
         ({"observation/joint_position": OBJECTS}, "bad_array: "),
+        ({"observation/joint_position": [[0.0], [0.0, 0.0]]}, "wrong_value: observation/joint_position"),
+        ({"endpoint": np.zeros(2)}, "bad_request: endpoint"),
     ],
 )
 def test_a_refusal_comes_through_the_clients_own_error_channel(
