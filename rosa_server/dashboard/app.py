@@ -235,4 +235,5 @@ def _asked(body: Any) -> tuple[str, int, str, str] | str:
         return f"why: say in 1 to {MAX_WORDS} characters why; it is kept with the decision"
     if (choice in ARM_CHOICES) != (alert == 0):
         return f"alert: 0 for {' and '.join(ARM_CHOICES)}, and the number of the alert for any other choice"
-    return robot, alert, choice, why.strip()
+    # Half of an emoji is text in JSON, and none on the wire.
+    return robot, alert, choice, why.strip().encode(errors="replace").decode()

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from rosa_contract.wire.status import EMERGENCY_STOP
+from rosa_contract.wire.watching import Asked, encode_ask
 from rosa_server.dashboard import app
 from rosa_server.dashboard.app import Dashboard
 from rosa_server.dashboard.feed import Feed
@@ -46,3 +48,12 @@ def test_a_page_that_asks_soon_after_another_one_misses_no_change(monkeypatch: A
         await asyncio.wait([feeding])
 
     asyncio.run(open_two())
+
+
+def test_words_that_no_message_can_carry_hold_no_decision_up() -> None:
+    """Half of an emoji, as JavaScript cuts it."""
+    asked = app._asked({"robot": "r1", "alert": 0, "choice": EMERGENCY_STOP, "why": "smoke \ud83d"})
+    assert not isinstance(asked, str)
+    robot, alert, choice, why = asked
+    encode_ask(Asked(b"", 1, robot, alert, choice, "anna", why))
+    assert why.startswith("smoke")
