@@ -104,8 +104,7 @@ def post(url: str, notice: Notice, secret: str = "") -> HookOutcome:
         headers["X-ROSA-Signature"] = f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}"
     request = urllib.request.Request(url, body, headers, method="POST")
     try:
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=WEBHOOK_WITHIN_S) as answer:
-            answer.read(1)
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=WEBHOOK_WITHIN_S):
             return HookOutcome(True)
     except urllib.error.HTTPError as error:
         return HookOutcome(False, error.code >= 500 or error.code in PASSES, f"status {error.code}")

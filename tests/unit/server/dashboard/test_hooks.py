@@ -110,6 +110,25 @@ def test_an_answer_that_is_no_http_is_tried_again(said: bytes) -> None:
     assert (outcome.told, outcome.again) == (False, True)
 
 
+def test_a_status_is_an_answer_whatever_becomes_of_the_page_behind_it() -> None:
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
+                over.wait(60)
+
+        other = threading.Thread(target=answer)
+        other.start()
+        outcome = post(f"http://127.0.0.1:{listener.getsockname()[1]}/", NOTICE)
+        over.set()
+        other.join(30)
+    assert outcome.told, "it would be told again and again"
+
+
 def test_a_program_gets_the_alert_on_its_input_and_as_variables(tmp_path: Path) -> None:
     out = tmp_path / "told"
     code = (
