@@ -176,6 +176,13 @@ class Robots:
             }
             if report.alert is not None:
                 alert = report.alert
+                before = one.row.get("alert")
+                if (
+                    before is not None
+                    and before["id"] != alert.alert_id
+                    and one.alert_since_s == before["since_s"]
+                ):
+                    one.alert_since_s = now_s  # no report came between the two
                 row["alert"] = {
                     "id": alert.alert_id,
                     "cause": alert.cause,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rosa_contract.wire import codec
 from rosa_contract.wire.status import (
     HAS_ALERT,
@@ -103,3 +105,13 @@ def test_how_long_a_robot_has_waited_goes_on_when_a_decision_is_refused() -> Non
         robots.refresh(now_s)
     one = robots.get("r1")
     assert one is not None and one.row["alert"]["since_s"] == 10.0
+
+
+def test_a_new_alert_has_waited_since_it_came_though_no_report_was_between() -> None:
+    robots = Robots()
+    for now_s, number in ((10.0, 17), (300.0, 18)):
+        told = Status("waiting_for_human", alert=replace(ALERT, alert_id=number))
+        robots.reported(now_s, "r1", HAS_ALERT, bytes(codec.encode(told)[0]))
+        robots.refresh(now_s)
+    one = robots.get("r1")
+    assert one is not None and (one.row["alert"]["id"], one.row["alert"]["since_s"]) == (18, 300.0)
