@@ -73,6 +73,8 @@ class FleetModel:
             self._heard_s, self.problem = now_s, ""
             if self.state and body["at_s"] < self.state["at_s"]:
                 self._begin_anew()
+            elif self.state and _answered(body) < _answered(self.state):
+                self._states.clear()  # started again on its machine: the clock goes on, its counters begin at zero
             self.state, self._offset_s = body, float(body["wall_s"]) - float(body["at_s"])
             self._states.append(body)
             self._point(body)
@@ -191,6 +193,10 @@ def _body(message: Sequence[bytes]) -> dict[str, Any]:
     body = unpack(message[1], "news", MAX_NEWS_BYTES, MAX_ENTRIES)
     check_sum(message[1], body, "news")
     return body
+
+
+def _answered(state: Mapping[str, Any]) -> int:
+    return sum(state["answers"].values())
 
 
 def _per_second(

@@ -77,6 +77,8 @@ class Robots:
             one.told = told
             for entry in told:
                 if entry[0] == "system1":
+                    if one.acted and int(entry[3]) < one.acted[-1][1]:
+                        one.acted.clear()  # another gateway counts, or the same one anew
                     one.acted.append((at_s, int(entry[3])))
             one.changed = True
 

@@ -18,6 +18,7 @@ from rosa_contract.wire.status import (
 from rosa_server.dashboard.memory import timeline
 from rosa_server.dashboard.model import FleetModel
 from rosa_server.dashboard.robots import Robots
+from rosa_server.serving.watching.hub import Hub
 from tests.unit.server.serving.watching.test_hub import Watched
 
 CALLS = (EndedCall("system1", 7, "in_time", 80.0, 100.0),)
@@ -115,3 +116,30 @@ def test_a_new_alert_has_waited_since_it_came_though_no_report_was_between() -> 
         robots.refresh(now_s)
     one = robots.get("r1")
     assert one is not None and (one.row["alert"]["id"], one.row["alert"]["since_s"]) == (18, 300.0)
+
+
+def test_a_gateway_that_is_started_again_on_its_machine_makes_no_figure_negative() -> None:
+    """Its counters begin at zero, and its clock, which is the machine's, goes on."""
+    told, model = Watched(), FleetModel()
+    told.stage.open("r1")
+    for _ in range(3):
+        told.stage.send("r1")
+        told.stage.wait(0.05)
+        told.run_batch()
+        told.run(1.0)
+    before = list(told.heard)
+    told.hub = Hub(told.hub.factory, told.hub.about)
+    told.hub.watch(True)
+    for now_s, messages in ((1.0, before), (2.0, told.run(2.0))):
+        for message in messages:
+            model.hear(message, now_s)
+    assert {one["utilisation"] for one in model.totals(2.0)["servers"]} == {0.0}
+    for now_s in (3.0, 4.0):
+        told.stage.send("r1")
+        told.stage.wait(0.05)
+        told.run_batch()
+        for message in told.run(1.0):
+            model.hear(message, now_s)
+    model.refresh(4.0)
+    one = model.robots.get("r1")
+    assert one is not None and one.row["rate_hz"] > 0.0, "of what it has counted itself"
