@@ -125,3 +125,24 @@ def test_each_gripper_has_a_width(
         assert step.state["gripper_width"] == pytest.approx([0.02, 0.06][:widths])
         assert step.recorded.rows.shape[1] == 2 + widths
         assert step.recorded.rows[-1, 2:] == pytest.approx([0.02, 0.06][:widths])
+
+
+@pytest.mark.parametrize("joints", [(), ("j1", "j2")], ids=["as recorded", "named"])
+@pytest.mark.parametrize(
+    "first", [["finger_joint"], ["wheel"], ["j1", "j2"]], ids=["a gripper", "a base", "the arm"]
+)
+def test_the_joints_are_found_whoever_spoke_first(
+    tmp_path: Path, first: list[str], joints: tuple[str, ...]
+) -> None:
+    """An arm and a gripper often have a publisher each, and some publish velocities alone."""
+    bag = BagWriter(tmp_path / "run.mcap")
+    states = bag.channel("/a/joint_states", JOINT_STATE)
+    positions = [] if first == ["j1", "j2"] else [0.04]
+    for number in range(60):
+        at_ns = int((1000 + 0.05 * number) * 1e9)
+        bag.add(states, at_ns, serialize_message(JointState(name=first, position=positions)))
+        moved = JointState(name=["j1", "j2"], position=[0.01 * number, 0.0])
+        bag.add(states, at_ns + 1000, serialize_message(moved))
+    bag.close()
+    steps = read_steps(tmp_path / "run.mcap", [], joints, limit=4)
+    assert steps and all(step.state["joint_position"].shape == (2,) for step in steps)
