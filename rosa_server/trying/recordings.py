@@ -199,7 +199,8 @@ def _pictures(
 def decoded(kind: str, message: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     """RGB `(height, width, 3)` uint8 of an Image or a CompressedImage. Raises `RecordingError`."""
     if kind == COMPRESSED:
-        bgr = cv2.imdecode(np.frombuffer(message["data"], np.uint8), cv2.IMREAD_COLOR)
+        data = np.frombuffer(message["data"], np.uint8)
+        bgr = cv2.imdecode(data, cv2.IMREAD_COLOR) if len(data) else None  # OpenCV raises for none
         if bgr is None:
             raise RecordingError(
                 "not_a_recording", f"a picture of format {message['format']!r} cannot be decoded"
@@ -208,6 +209,9 @@ def decoded(kind: str, message: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     encoding, height, width = message["encoding"], message["height"], message["width"]
     if encoding not in ("rgb8", "bgr8"):
         raise RecordingError("not_a_recording", f"pictures of encoding {encoding!r}; expected rgb8 or bgr8")
+    if len(message["data"]) != height * message["step"] or message["step"] < width * 3:
+        words = f"a picture of {width}x{height} px in {len(message['data'])} bytes, {message['step']} a row"
+        raise RecordingError("not_a_recording", words)
     rows = np.frombuffer(message["data"], np.uint8).reshape(height, message["step"])
     picture = rows[:, : width * 3].reshape(height, width, 3)
     return np.ascontiguousarray(picture[..., ::-1] if encoding == "bgr8" else picture)

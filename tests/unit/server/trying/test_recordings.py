@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from std_msgs.msg import Empty, Header
 from rosa_client.recording.bag import BagWriter, schema_text
 from rosa_server.bags.cdr import CdrError, decode
 from rosa_server.bags.records import RecordingError
-from rosa_server.trying.recordings import COMMAND, JOINT_STATE, read_steps
+from rosa_server.trying.recordings import COMMAND, COMPRESSED, JOINT_STATE, RAW, decoded, read_steps
 from tests.unit.server.trying.toy import world, write_bag
 
 
@@ -146,3 +147,19 @@ def test_the_joints_are_found_whoever_spoke_first(
     bag.close()
     steps = read_steps(tmp_path / "run.mcap", [], joints, limit=4)
     assert steps and all(step.state["joint_position"].shape == (2,) for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (COMPRESSED, {"format": "jpeg", "data": b""}),
+        (COMPRESSED, {"format": "jpeg", "data": b"no picture"}),
+        (RAW, {"encoding": "rgb8", "height": 2, "width": 2, "step": 6, "data": bytes(11)}),
+        (RAW, {"encoding": "rgb8", "height": 2, "width": 3, "step": 6, "data": bytes(12)}),
+    ],
+    ids=["empty", "damaged", "too few bytes", "rows that are too short"],
+)
+def test_a_picture_that_is_none_is_named(kind: str, message: dict[str, Any]) -> None:
+    with pytest.raises(RecordingError) as refused:
+        decoded(kind, message)
+    assert refused.value.cause == "not_a_recording"
