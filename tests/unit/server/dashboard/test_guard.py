@@ -8,7 +8,14 @@ import pytest
 
 from rosa_server.dashboard.guard import PageGuard, PageRefusal
 from rosa_server.dashboard.people import People, PeopleError, add_person, load_people
-from rosa_server.dashboard.serve import DashboardError, DashboardOptions, check_reach, find_gateway
+from rosa_server.dashboard.serve import (
+    DashboardError,
+    DashboardOptions,
+    check_reach,
+    find_gateway,
+    hosts_of,
+    listen,
+)
 
 PEOPLE, TOKEN = People({}).with_person("anna")
 GUARD = PageGuard(["127.0.0.1", "localhost"], 8570, PEOPLE, secure=False)
@@ -102,6 +109,21 @@ def test_with_both_or_on_loopback_it_starts() -> None:
     check_reach(DashboardOptions(bind="0.0.0.0", people="people", tls_cert="cert.pem"))
     for bind in ("127.0.0.1", "::1", "localhost"):
         check_reach(DashboardOptions(bind=bind))
+
+
+@pytest.mark.parametrize("bind", ["0.0.0.0", "::", "127.0.0.1", "::1", "192.168.1.7"])
+def test_the_address_that_it_prints_is_one_that_it_answers_to(bind: str) -> None:
+    shown, *others = hosts_of(DashboardOptions(bind=bind, hosts=("cell.example",)))
+    guard = PageGuard([shown, *others], 8570, PEOPLE, secure=True)
+    for host in (shown, "localhost", "cell.example"):
+        assert guard.refuses({"host": f"{host}:8570"}) is None
+
+
+@pytest.mark.parametrize("port", [-1, 1 << 16])
+def test_a_port_that_there_cannot_be_is_said(port: int) -> None:
+    with pytest.raises(DashboardError) as error:
+        listen("127.0.0.1", port)
+    assert error.value.cause == "cannot_bind" and str(port) in str(error.value)
 
 
 def test_without_a_server_it_says_so(tmp_path: Path) -> None:
