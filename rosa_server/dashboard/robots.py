@@ -102,9 +102,12 @@ class Robots:
             self._version += 1
             self.gone.append((self._version, robot))
 
-    def forget_silent(self, now_s: float, after_s: float = 60.0) -> None:
-        """Robots of which neither the gateway nor they themselves say anything any more."""
-        for one in [one for one in self if now_s - one.heard_s > after_s]:
+    def forget_silent(self, now_s: float, since_s: float, after_s: float = 60.0) -> None:
+        """Robots of which neither the gateway nor they themselves say anything any more.
+
+        `since_s`: since when the gateway is heard; before, nobody could say anything of them.
+        """
+        for one in [one for one in self if now_s - max(one.heard_s, since_s) > after_s]:
             self.left(one.robot)
 
     def _one(self, robot: str) -> ShownRobot | None:

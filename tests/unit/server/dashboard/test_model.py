@@ -17,8 +17,9 @@ from rosa_contract.wire.status import (
 )
 from rosa_server.dashboard.memory import timeline
 from rosa_server.dashboard.model import FleetModel
+from rosa_server.dashboard.notices import Notices
 from rosa_server.dashboard.robots import Robots
-from rosa_server.serving.watching.hub import Hub
+from rosa_server.serving.watching.hub import STATE, Hub
 from tests.unit.server.serving.watching.test_hub import Watched
 
 CALLS = (EndedCall("system1", 7, "in_time", 80.0, 100.0),)
@@ -143,3 +144,25 @@ def test_a_gateway_that_is_started_again_on_its_machine_makes_no_figure_negative
     model.refresh(4.0)
     one = model.robots.get("r1")
     assert one is not None and one.row["rate_hz"] > 0.0, "of what it has counted itself"
+
+
+def test_an_alert_does_not_end_because_its_server_was_away_for_longer_than_a_robot_may_be() -> None:
+    """The robot still waits, and comes back after its server; with the same key, nobody would be told a second time."""
+    told, model, notices = Watched(), FleetModel(), Notices()
+    told.stage.open("r1")
+    [frame] = codec.encode(Status("waiting_for_human", "late", alert=ALERT))
+    told.hub.reported("r1", bytes(frame), ALERT, HAS_ALERT)
+    news = []
+
+    def look(now_s: float) -> None:
+        model.refresh(now_s)
+        rows = [one.row for one in model.robots if one.row]
+        news.extend(one.event for one in notices.look(rows, model.silent_s(now_s), model.wall_s(now_s)))
+
+    for now_s in (10.0, 110.0):  # nothing in between
+        for message in told.run(1.0):
+            if now_s == 10.0 or message[0] == STATE:  # no robot has come back yet
+                model.hear(message, now_s)
+        look(now_s)
+        look(now_s + 50.0)
+    assert news == ["alert_opened", "server_silent", "server_back", "server_silent"]
