@@ -270,3 +270,15 @@ def _check(reader: Reader, profile: Profile) -> None:
             if ladder != sorted(ladder):
                 words = f"percentiles must not fall from p50 to p99_9, got {ladder}"
                 reader.fail(f"{where}[{number}]", words, "conflict")
+        _check_service(reader, f"configurations[{index}]", configuration)
+
+
+def _check_service(reader: Reader, where: str, configuration: Configuration) -> None:
+    """Latencies are enough for a schedule, but not for how it is carried out."""
+    shortest_ms = min((one.ms for one in configuration.service), default=inf)
+    if not configuration.service:
+        words = "is empty; expected the time of one size at least, such as {size: 1, ms: 20}"
+        reader.fail(f"{where}.service", words, "missing")
+    if configuration.prefill_ms > shortest_ms:
+        words = f"{configuration.prefill_ms:g} ms is more than a request alone takes, {shortest_ms:g} ms"
+        reader.fail(f"{where}.prefill_ms", words, "conflict")
