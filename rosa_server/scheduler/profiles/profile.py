@@ -235,11 +235,14 @@ def load_profile(path: str | Path) -> Profile:
 
 
 def save_profile(profile: Profile, path: str | Path) -> None:
-    """Write a profile file; numbers keep five significant digits."""
+    """Write a profile file; numbers keep five significant digits. Raises `ConfigError` for one that could not be read
+    again, which is not written."""
     document = asdict(profile)
     if not profile.decoding.cameras:
         del document["decoding"]
-    text = yaml.safe_dump(_plain(document), sort_keys=False, width=120, default_flow_style=None)
+    plain = _plain(document)
+    profile_from(plain, str(path))
+    text = yaml.safe_dump(plain, sort_keys=False, width=120, default_flow_style=None)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(text, encoding="utf-8")
 

@@ -82,3 +82,18 @@ def test_profile_explains_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixt
     ):
         assert rosa("profile", "test/model", "--profiles", str(tmp_path), *words) == 2
         assert expected in capsys.readouterr().err
+
+
+def test_a_profile_that_could_not_be_read_is_not_written_over_one_that_can(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["profile", "m", "--hardware", "NVIDIA RTX 4090", "--profiles", str(tmp_path), "--batches", "1"]
+    path = tmp_path / "rtx-4090" / "m.yaml"
+    assert rosa(*words, "--roofline", "1x30e9x100") == 2
+    printed = capsys.readouterr()
+    assert "memory_mb: 78000 MB do not fit 24000 MB" in printed.err and not printed.out
+    assert not path.exists()
+    assert rosa(*words, "--roofline", "1x3e9x100") == 0
+    good = path.read_text()
+    assert rosa(*words, "--roofline", "1x30e9x100", "--again") == 2
+    assert path.read_text() == good
