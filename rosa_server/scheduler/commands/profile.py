@@ -10,6 +10,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from rosa_server.commands.chosen import add_choice, chosen
 from rosa_server.models.backend import Backend, capabilities_of
 from rosa_server.scheduler.commands.cpu_time import Counted, CpuTime
 from rosa_server.scheduler.commands.picture_cost import decoding_of, model_cores
+from rosa_server.scheduler.commands.plan_options import check_picture
 from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary, hardware_folder
 from rosa_server.scheduler.profiles.measure import (
     RATE_SHARES,
@@ -118,6 +120,8 @@ def main(args: argparse.Namespace) -> int:
 
     Raises `ConfigError` for wrong input.
     """
+    if args.plot:
+        check_picture("--plot", Path(args.plot))
     try:
         path = ProfileLibrary(args.profiles).path(args.model, args.hardware)
         if path.exists() and not args.again:
@@ -163,9 +167,12 @@ def _derived(args: argparse.Namespace, path: Path) -> Profile:
 
 def _batches(args: argparse.Namespace) -> list[int]:
     try:
-        return [int(part) for part in args.batches.split(",")]
+        sizes = [int(part) for part in args.batches.split(",")]
     except ValueError:
-        raise ConfigError("--batches", [f"expected numbers such as 2,4,8, got {args.batches!r}"]) from None
+        sizes = []
+    if not sizes or min(sizes) < 1:
+        raise ConfigError("--batches", [f"expected numbers such as 2,4,8, got {args.batches!r}"])
+    return sizes
 
 
 def _picture(args: argparse.Namespace) -> tuple[int, int] | None:
@@ -187,6 +194,8 @@ def _picture(args: argparse.Namespace) -> tuple[int, int] | None:
 def _measured(args: argparse.Namespace, path: Path) -> Profile:
     if args.requests < 50:
         raise ConfigError("--requests", [f"expected at least 50 for a meaningful p99, got {args.requests}"])
+    if args.hardware_memory_mb is not None and not 0 < args.hardware_memory_mb < inf:
+        raise ConfigError("--hardware-memory-mb", [f"expected more than 0, got {args.hardware_memory_mb:g}"])
     batches, picture = _batches(args), _picture(args)
     backend, origin = _backend(args)
     component = (args.component,) if args.only else ()
@@ -196,6 +205,11 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
     backend.load()
     try:
         backend.warm_up()
+        memory_mb, given = max(1.0, backend.memory_mb), args.hardware_memory_mb
+        hardware_memory_mb = given or _memory_mb(args.hardware)
+        if memory_mb > hardware_memory_mb:
+            words = f"the model takes {memory_mb:g} MB, which do not fit {hardware_memory_mb:g} MB"
+            raise ConfigError("--hardware-memory-mb", [words])
         able = capabilities_of(backend)
         engine, at_once = able.engine, able.at_once
         needs = able.nominal or backend.input_spec
@@ -237,8 +251,6 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
         configurations,
         key=lambda c: (c.engine == engine, c.components == component, c.batching == "dynamic", c.batch),
     )
-    memory_mb, given = max(1.0, backend.memory_mb), args.hardware_memory_mb
-    hardware_memory_mb = given or _memory_mb(args.hardware)
     profile = Profile(
         SCHEMA,
         args.model,

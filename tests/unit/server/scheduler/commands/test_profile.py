@@ -78,6 +78,8 @@ def test_profile_explains_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixt
         ([], "--factory FILE or --backend NAME"),
         (["--backend", "null", "--option", "oops"], "NAME=VALUE"),
         (["--backend", "null", "--batches", "two"], "numbers such as"),
+        (["--hardware", "h100", "--roofline", "1x3e9x100", "--batches", "0"], "numbers such as"),
+        (["--hardware", "h100", "--roofline", "1x3e9x100", "--batches=-2,4"], "numbers such as"),
         (["--factory", FIGURE_3], "no entry for 'test/model'"),
     ):
         assert rosa("profile", "test/model", "--profiles", str(tmp_path), *words) == 2
@@ -97,3 +99,27 @@ def test_a_profile_that_could_not_be_read_is_not_written_over_one_that_can(
     good = path.read_text()
     assert rosa(*words, "--roofline", "1x30e9x100", "--again") == 2
     assert path.read_text() == good
+
+
+@pytest.mark.parametrize("memory_mb", ["0", "-1", "nan", "0.5"])
+def test_memory_that_cannot_be_meant_is_refused_before_anything_is_measured(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    memory_mb: str,
+) -> None:
+    monkeypatch.setattr(cli_profile, "measure_batching", None)
+    words = ["profile", "m", "--backend", "null", "--profiles", str(tmp_path)]
+    assert rosa(*words, f"--hardware-memory-mb={memory_mb}") == 2
+    assert "--hardware-memory-mb" in capsys.readouterr().err
+    assert not list(tmp_path.glob("cpu/*.yaml"))
+
+
+@pytest.mark.parametrize("picture", ["curve.xyz", "no/such/folder/curve.png"])
+def test_a_picture_that_cannot_be_drawn_is_refused_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], picture: str
+) -> None:
+    words = ["profile", "m", "--hardware", "NVIDIA RTX 4090", "--profiles", str(tmp_path), "--batches", "1"]
+    assert rosa(*words, "--roofline", "1x3e9x100", "--plot", str(tmp_path / picture)) == 2
+    assert "--plot" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*/*.yaml"))
