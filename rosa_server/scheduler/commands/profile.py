@@ -197,11 +197,14 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
     if args.hardware_memory_mb is not None and not 0 < args.hardware_memory_mb < inf:
         raise ConfigError("--hardware-memory-mb", [f"expected more than 0, got {args.hardware_memory_mb:g}"])
     batches, picture = _batches(args), _picture(args)
-    backend, origin = _backend(args)
+    model, options, _ = chosen(args)
+    backend = backend_of(args.model, model, **options)
+    origin = EMULATED if model.backend in STAND_INS else MEASURED  # where its figures come from
+    how = repr((model, options, args.component, args.requests, args.cpu_time))
     component = (args.component,) if args.only else ()
     partial = path.with_suffix(f".{'.'.join((*component, 'partial'))}.json")
     path.parent.mkdir(parents=True, exist_ok=True)
-    progress, cpu = Progress.load(partial), CpuTime()
+    progress, cpu = Progress.load(partial, how), CpuTime()
     backend.load()
     try:
         backend.warm_up()
@@ -307,12 +310,6 @@ def _continuous(
                 return step
             _progress(step[0], f"continuous {engine} at {step[0]:.0%}: p99 {step[1].p99_ms:.1f} ms")
     raise RuntimeError("the measurement ended without a configuration")
-
-
-def _backend(args: argparse.Namespace) -> tuple[Backend, str]:
-    """What is measured, and where its figures come from."""
-    model, options, _ = chosen(args)
-    return backend_of(args.model, model, **options), EMULATED if model.backend in STAND_INS else MEASURED
 
 
 def _progress(share: float, words: str) -> None:

@@ -123,3 +123,33 @@ def test_a_picture_that_cannot_be_drawn_is_refused_before_anything_is_measured(
     assert rosa(*words, "--roofline", "1x3e9x100", "--plot", str(tmp_path / picture)) == 2
     assert "--plot" in capsys.readouterr().err
     assert not list(tmp_path.glob("*/*.yaml"))
+
+
+def test_a_measurement_goes_on_only_with_what_was_measured_in_the_same_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise UnsteadyMachine("stopped")
+
+    seen: list[measure.Progress] = []
+
+    def looked_at(*given: object) -> None:
+        seen.extend(one for one in given if isinstance(one, measure.Progress))
+        stopped()
+
+    monkeypatch.setattr(measure, "STEADY", inf)
+    monkeypatch.setattr(cli_profile, "_progress", stopped)
+    words = ["profile", "m", "--backend", "emulated", "--batches", "1", "--profiles", str(tmp_path)]
+    first = ["--option", "latency_ms=0.2", "--requests", "50"]
+    assert rosa(*words, *first) == cli_profile.UNSTEADY, "it has measured one rate"
+    monkeypatch.setattr(cli_profile, "measure_batching", looked_at)
+    assert rosa(*words, *first) == cli_profile.UNSTEADY
+    assert seen.pop().service_ms, "it goes on"
+    for other in (
+        ["--option", "latency_ms=2", "--requests", "50"],
+        ["--option", "latency_ms=0.2", "--requests", "60"],
+        [*first, "--component", "monitor"],
+        [*first, "--cpu-time"],
+    ):
+        assert rosa(*words, *other) == cli_profile.UNSTEADY
+        assert not seen.pop().service_ms, other
