@@ -159,6 +159,8 @@ def _derived(args: argparse.Namespace, path: Path) -> Profile:
         hint = nearest(hardware_folder(args.hardware), GPUS)
         problem = f"no data sheet of {args.hardware!r}{hint}; there are {', '.join(GPUS)}"
         raise ConfigError("--hardware", [problem]) from None
+    others, _ = _others(path, "", components)
+    profile = replace(profile, configurations=(*others, *profile.configurations))
     path.parent.mkdir(parents=True, exist_ok=True)
     save_profile(profile, path)
     print(f"wrote {path}: derived, {profile.batch_latency_ms['1']:.1f} ms for one request alone")
@@ -182,7 +184,7 @@ def _picture(args: argparse.Namespace) -> tuple[int, int] | None:
     if args.picture is None:
         return None
     width, _, height = args.picture.partition("x")
-    if not (width.isdigit() and height.isdigit() and min(size := (int(height), int(width))) >= 1):
+    if not (width.isdecimal() and height.isdecimal() and min(size := (int(height), int(width))) >= 1):
         raise ConfigError("--picture", [f"expected a size such as 640x480, got {args.picture!r}"])
     try:
         check_size(*size)
@@ -217,7 +219,7 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
         engine, at_once = able.engine, able.at_once
         needs = able.nominal or backend.input_spec
         sizes = {name: picture or (size[0], size[1]) for name, size in needs.images.items()}
-        configurations = _others(path, engine, component)
+        configurations, of_others = _others(path, engine, component)
         if at_once > 1:
             found = _continuous(args, cpu, backend, at_once, engine)
             configurations.append(replace(found, components=component))
@@ -258,7 +260,7 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
         SCHEMA,
         args.model,
         args.hardware,
-        origin,
+        of_others or origin,
         memory_mb,
         hardware_memory_mb,
         tuple(configurations),
@@ -281,16 +283,19 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
     return profile
 
 
-def _others(path: Path, engine: str, component: tuple[str, ...]) -> list[Configuration]:
-    """What an existing profile of the same model says of other engines, and with `--only` of other components."""
+def _others(path: Path, engine: str, component: tuple[str, ...]) -> tuple[list[Configuration], str]:
+    """What an existing profile of the same model says of other engines, and with `--only` of other components; and
+    where that comes from, if it was not measured."""
     if not path.exists():
-        return []
-    return [
+        return [], ""
+    profile = load_profile(path)
+    found = [
         one
-        for one in load_profile(path).configurations
+        for one in profile.configurations
         if (engine and one.engine not in ("", engine))
         or (component and one.components and one.components != component)
     ]
+    return found, profile.origin if found and profile.origin != MEASURED else ""
 
 
 def _clock(args: argparse.Namespace, cpu: CpuTime) -> tuple[Clock, Sleep]:

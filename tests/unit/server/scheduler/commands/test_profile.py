@@ -80,6 +80,7 @@ def test_profile_explains_wrong_input(tmp_path: Path, capsys: pytest.CaptureFixt
         (["--backend", "null", "--batches", "two"], "numbers such as"),
         (["--hardware", "h100", "--roofline", "1x3e9x100", "--batches", "0"], "numbers such as"),
         (["--hardware", "h100", "--roofline", "1x3e9x100", "--batches=-2,4"], "numbers such as"),
+        (["--backend", "null", "--picture", "²x4"], "a size such as"),
         (["--factory", FIGURE_3], "no entry for 'test/model'"),
     ):
         assert rosa("profile", "test/model", "--profiles", str(tmp_path), *words) == 2
@@ -153,3 +154,28 @@ def test_a_measurement_goes_on_only_with_what_was_measured_in_the_same_way(
     ):
         assert rosa(*words, *other) == cli_profile.UNSTEADY
         assert not seen.pop().service_ms, other
+
+
+def test_what_was_derived_for_one_component_stays_and_stays_derived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["profile", "m", "--hardware", "h100", "--profiles", str(tmp_path), "--batches", "1", "--only"]
+    path = tmp_path / "h100" / "m.yaml"
+    for component, runs in (("system1", "1x3e9x100"), ("safety", "1x1e9x100")):
+        assert rosa(*words, "--component", component, "--roofline", runs, "--again") == 0
+    first = load_profile(path)
+    slow, quick = (first.configurations_for(name)[0].max_throughput_hz for name in ("system1", "safety"))
+    assert slow < quick
+    monkeypatch.setattr(measure, "STEADY", inf)
+    monkeypatch.setattr(cli_profile, "STAND_INS", ())  # as if it were a real model
+    measuring = ["--backend", "emulated", "--option", "latency_ms=0.2", "--requests", "50", "--again"]
+    assert rosa(*words, "--component", "safety", *measuring) == 0
+    second = load_profile(path)
+    assert second.configurations_for("system1") == first.configurations_for("system1")
+    assert second.configurations_for("safety") != first.configurations_for("safety")
+    assert second.origin == "derived", "a part of it is"
+    assert rosa(*words, "--component", "system1", *measuring) == 0
+    assert load_profile(path).origin == "derived", "nobody knows what of it is"
+    path.unlink()
+    assert rosa(*words, "--component", "safety", *measuring) == 0
+    assert load_profile(path).origin == "measured"
