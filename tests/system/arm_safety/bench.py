@@ -20,6 +20,7 @@ from sensor_msgs.msg import JointState
 
 from rosa_client.nodes.base.environment import prepare_environment
 from rosa_contract.config.robot import load_robot
+from tests.system.services import known_by
 
 ROOT = Path(__file__).parents[3]
 ROBOT = ROOT / "configs" / "robots" / "panda.yaml"
@@ -104,6 +105,8 @@ class Bench:
     def call(self, kind: Any, name: str, request: Any) -> Any:
         client = self.node.create_client(kind, f"arm_node/{name}")
         self.until(client.service_is_ready, name)
+        with known_by(self.node, "arm_node") as known:
+            self.until(known, f"{name} to know its client")
         future = client.call_async(request)
         self.until(future.done, f"an answer of {name}")
         self.node.destroy_client(client)

@@ -28,6 +28,7 @@ from rosa_contract.config.robot import load_robot
 from rosa_contract.wire.images import EncodedImage, decode_image
 from rosa_sim.cell.layout.hardware import cell
 from tests.system.domains import own_domain
+from tests.system.services import known_by, node_of
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
@@ -105,6 +106,8 @@ class Person:
     def call(self, kind: Any, name: str, request: Any) -> Any:
         client = self.node.create_client(kind, name)
         self.until(client.service_is_ready, name)
+        with known_by(self.node, node_of(name)) as known:
+            self.until(known, f"{name} to know its client")
         future = client.call_async(request)
         self.until(future.done, f"an answer of {name}")
         return future.result()
