@@ -86,8 +86,7 @@ class Controlled:
     def in_motion(self) -> None:
         """At home, then turning."""
         self.bench.home()
-        assert self.bench.play(0.8, 4.0).state == ArmStatus.PLAYING
-        self.bench.spin(0.7)
+        self.bench.play_for(0.7, 0.8, 4.0)
 
     def refuses(self) -> None:
         """The arm takes no order that moves it, and really stands."""
