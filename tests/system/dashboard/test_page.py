@@ -127,10 +127,10 @@ def test_it_shows_robots_servers_and_how_near_deadlines_are(scene: Scene) -> Non
     page.until_text("#link-text", "live")
     page.until_text("#robots", "executing")
     page.until_text("#robots", "60 %")  # 120 of 300 ms
-    assert "policy" in page.text("#servers")
+    page.until_text("#servers", "policy")
     assert page.text("#servers thead th:last-child") == "Epoch"
     assert page.text("#servers tbody tr td:last-child") == "0"
-    assert page.text("#robots-count") == "2"
+    page.until(lambda: page.text("#robots-count") == "2", "both robots")
     page.until_text("#robots", "pick")
     assert page.text("#banner") == "", "everything that the gateway tells can be read"
     assert "Nobody waits for you" in page.text("#alerts-panel")
