@@ -106,14 +106,14 @@ def read(path: Path, wanted: Callable[[str], bool] = lambda topic: True) -> Iter
 
 
 def mend(path: Path, to: Path) -> int:
-    """Copy the complete messages of a truncated bag to a new one with an index; returns how many."""
+    """Copy the complete messages of a bag without its end to a new one with an index; returns how many."""
     schemas: dict[int, int] = {0: 0}
     channels: dict[int, int] = {}
     count = 0
     with path.open("rb") as file, to.open("wb") as out:
         writer = Writer(out)
         writer.start(profile="ros2", library="rosa")
-        for record in _whole_records(file):
+        for record in _until_damaged(_whole_records(file)):
             if isinstance(record, Schema) and record.id not in schemas:
                 schemas[record.id] = writer.register_schema(record.name, record.encoding, record.data)
             elif isinstance(record, Channel) and record.id not in channels:
@@ -164,6 +164,16 @@ def _whole_records(file: BinaryIO) -> Iterator[Any]:
     with suppress(EndOfFile):
         whole = cast(BinaryIO, _Until(file, _end(file)))  # a StreamReader only reads
         yield from StreamReader(whole).records
+
+
+def _until_damaged(records: Iterator[Any]) -> Iterator[Any]:
+    """The records before the first one that cannot be read: a loss of power may leave zeros in the last chunk."""
+    try:
+        yield from records
+    except (BagError, OSError):
+        raise
+    except Exception:  # mcap and what it decompresses with raise a dozen types on damaged bytes
+        return
 
 
 def _end(file: BinaryIO) -> int:

@@ -11,7 +11,7 @@ from rosa_contract.config.strict import Reader
 from rosa_contract.fallbacks import FALLBACK_NAMES
 from rosa_contract.setting import setting
 from rosa_contract.wire.horizon import Horizon, contradictions
-from rosa_contract.wording import misspelt
+from rosa_contract.wording import misspelt, shown
 
 SYSTEM1 = "system1"
 SYSTEM2 = "system2"
@@ -24,6 +24,9 @@ ABORT = "abort"
 # Call a human where the robot stands, or at its safe pose, or end the task as failed; the arm holds.
 ESCALATIONS = (STOP_AND_CALL_HUMAN, RETURN_TO_SAFE_STATE, ABORT)
 GOAL_COUPLED = (SYSTEM1, SYSTEM2)  # invoked by the System 2 -> System 1 -> execution chain, never by a timer
+
+# Of a task, a component or a model: messages name each, and schedules task/number, task/component and server/model.
+MAX_NAMED_CHARS = 100
 
 PLANNING = IN_TURN, AHEAD = "in_turn", "ahead"
 EXECUTIONS = SYNCHRONOUS, ASYNCHRONOUS = "synchronous", "asynchronous"
@@ -168,6 +171,8 @@ class Task:
 def check_task(reader: Reader, name: str, task: Task) -> None:
     """Find values that are each possible but contradict one another."""
     where = f"{name}.components"
+    if words := _unnameable(name):
+        reader.fail(name, words, "invalid")
     if SYSTEM1 not in task.components:
         got = ", ".join(task.components) or "none"
         hint = misspelt(SYSTEM1, task.components)
@@ -178,6 +183,10 @@ def check_task(reader: Reader, name: str, task: Task) -> None:
                 f"a component of this name is called and nothing acts on its answer (did you mean {meant!r}?)"
             )
             reader.fail(f"{where}.{key}", words, "unknown_name")
+        if words := _unnameable(key, "/"):
+            reader.fail(f"{where}.{key}", words, "invalid")
+        if words := _unnameable(component.model):
+            reader.fail(f"{where}.{key}.model", words, "invalid")
         if key in GOAL_COUPLED and component.freq_hz is not None:
             words = "is set by pipeline.action_period_ms for this component; remove it"
             reader.fail(f"{where}.{key}.freq_hz", words, "conflict")
@@ -211,6 +220,14 @@ def check_task(reader: Reader, name: str, task: Task) -> None:
             f" {1 / task.pipeline.action_s:g} Hz",
             "conflict",
         )
+
+
+def _unnameable(name: str, without: str = "") -> str:
+    """Why messages or schedules cannot name it, or an empty string."""
+    if len(name) <= MAX_NAMED_CHARS and name.isprintable() and not (without and without in name):
+        return ""
+    but = f", without {without!r}" if without else ""
+    return f"expected a name of at most {MAX_NAMED_CHARS} characters on one line{but}, got {shown(name)}"
 
 
 def _meant(name: str, components: Mapping[str, Component]) -> str:

@@ -78,9 +78,7 @@ class Dashboard:
         self._model, self._feed, self._guard, self._hooks = model, feed, guard, hooks
         self._viewers = 0
         self._budgets: dict[str, Bucket] = {}  # by person
-        self._made: tuple[tuple[int, int, int, int], bytes] | None = (
-            None  # the last change, for who saw the same
-        )
+        self._made: tuple[tuple[int, ...], bytes] | None = None  # the last change, for who saw the same
 
     def app(self) -> ASGIApp:
         @contextlib.asynccontextmanager
@@ -187,7 +185,7 @@ class Dashboard:
 
     def _change(self, seen: tuple[int, int, int], now: tuple[int, int, int]) -> bytes:
         now_s = time.monotonic()
-        key = (*seen, int(now_s / TELL_EVERY_S))
+        key = (*seen, *now, int(now_s / TELL_EVERY_S))
         if self._made is not None and self._made[0] == key:
             return self._made[1]
         model = self._model
@@ -237,4 +235,5 @@ def _asked(body: Any) -> tuple[str, int, str, str] | str:
         return f"why: say in 1 to {MAX_WORDS} characters why; it is kept with the decision"
     if (choice in ARM_CHOICES) != (alert == 0):
         return f"alert: 0 for {' and '.join(ARM_CHOICES)}, and the number of the alert for any other choice"
-    return robot, alert, choice, why.strip()
+    # Half of an emoji is text in JSON, and none on the wire.
+    return robot, alert, choice, why.strip().encode(errors="replace").decode()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from rosa_server.dashboard.people import People
 from rosa_server.serving.core.guard.bucket import Bucket
@@ -58,7 +57,8 @@ class PageGuard:
             return _refused("wrong_host", "use the address that `rosa dashboard` has printed, or --host NAME")
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in self._origins:
-            return _refused("wrong_origin", f"a page of {urlsplit(origin).netloc[:80] or 'nowhere'} asks")
+            site = origin.partition("://")[2]  # not `urlsplit`, which raises for what is no address
+            return _refused("wrong_origin", f"a page of {site[:80] or 'nowhere'} asks")
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return _refused("wrong_origin", "a page of another site asks")
         return None

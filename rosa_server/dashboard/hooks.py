@@ -14,13 +14,15 @@ import json
 import os
 import shlex
 import signal
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
-from typing import ClassVar
+from typing import IO, ClassVar
 from urllib.parse import urlsplit
 
 from rosa_contract.errors import CausedError
@@ -34,6 +36,7 @@ COMMAND_WITHIN_S = 30.0
 SECRET = "ROSA_WEBHOOK_SECRET"
 PASSES = (408, 425, 429)  # of the client's errors, those that may pass
 MAX_TOLD_CHARS = 200
+MAX_READ_BYTES = 4096  # of what a program says last
 
 
 class HookError(CausedError):
@@ -72,8 +75,12 @@ def webhook_url(given: str) -> str:
             raise HookError(
                 "unreadable", f"--webhook {given}: {why}; expected a file with the address"
             ) from None
-    parts = urlsplit(given)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(given)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port or an address that is none
+        usable = False
+    if not usable or not given.isprintable() or " " in given:
         raise HookError("bad_url", f"--webhook: expected http://... or https://..., got {given[:80]!r}")
     return given
 
@@ -97,35 +104,39 @@ def post(url: str, notice: Notice, secret: str = "") -> HookOutcome:
         headers["X-ROSA-Signature"] = f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}"
     request = urllib.request.Request(url, body, headers, method="POST")
     try:
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=WEBHOOK_WITHIN_S) as answer:
-            answer.read(1)
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=WEBHOOK_WITHIN_S):
             return HookOutcome(True)
     except urllib.error.HTTPError as error:
         return HookOutcome(False, error.code >= 500 or error.code in PASSES, f"status {error.code}")
-    except (OSError, ValueError) as error:  # urllib's own errors are OSErrors; a bad answer is a ValueError
+    except (OSError, ValueError, HTTPException) as error:  # the last one: an answer that is no HTTP
         return HookOutcome(False, words=str(getattr(error, "reason", error))[:MAX_TOLD_CHARS])
 
 
 async def execute(words: Sequence[str], notice: Notice, within_s: float = COMMAND_WITHIN_S) -> HookOutcome:
     """Run a program; 0 means that it has told. What it leaves running ends with it."""
-    plain = notice.plain()
-    told = {
-        f"ROSA_{key.upper()}": str(plain[key])
-        for key in ("event", "robot", "alert_id", "cause", "reason", "task")
-    }
     try:
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, **told},
-            start_new_session=True,
-        )
+        with tempfile.TemporaryFile() as errors:  # a pipe would end only with what the program leaves running
+            return await _executed(words, notice, within_s, errors)
     except OSError as error:
         return HookOutcome(False, words=f"{words[0]}: {error.strerror or error}")
+
+
+async def _executed(words: Sequence[str], notice: Notice, within_s: float, errors: IO[bytes]) -> HookOutcome:
+    plain = notice.plain()
+    told = {
+        f"ROSA_{key.upper()}": str(plain[key]).replace("\0", " ")  # a robot's words; no variable holds a zero
+        for key in ("event", "robot", "alert_id", "cause", "reason", "task")
+    }
+    process = await asyncio.create_subprocess_exec(
+        *words,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=errors,
+        env={**os.environ, **told},
+        start_new_session=True,
+    )
     try:
-        _, said = await asyncio.wait_for(process.communicate(json.dumps(plain).encode()), within_s)
+        await asyncio.wait_for(process.communicate(json.dumps(plain).encode()), within_s)
     except TimeoutError:
         return HookOutcome(False, words=f"{words[0]} did not end within {within_s:g} s")
     finally:
@@ -134,7 +145,8 @@ async def execute(words: Sequence[str], notice: Notice, within_s: float = COMMAN
         await process.wait()
     if process.returncode == 0:
         return HookOutcome(True)
-    last = said.decode(errors="replace").strip().splitlines()[-1:]
+    errors.seek(max(0, errors.seek(0, os.SEEK_END) - MAX_READ_BYTES))
+    last = errors.read().decode(errors="replace").strip().splitlines()[-1:]
     return HookOutcome(False, words=f"status {process.returncode}: {''.join(last)}"[:MAX_TOLD_CHARS])
 
 

@@ -35,6 +35,7 @@ class FleetModel:
         self.history: deque[tuple[int, list[float]]] = deque(maxlen=HISTORY)
         self._line = 0
         self._heard_s: float | None = None
+        self._back_s = 0.0  # since when the gateway is heard without a gap
         self._states: deque[Mapping[str, Any]] = deque(maxlen=24)
         self._point_s = 0.0
         self._offset_s = 0.0  # wall time less the gateway's own
@@ -70,9 +71,13 @@ class FleetModel:
             for event in body["events"]:
                 self._happened(event)
         else:
+            if self.lost(now_s):
+                self._back_s = now_s
             self._heard_s, self.problem = now_s, ""
             if self.state and body["at_s"] < self.state["at_s"]:
                 self._begin_anew()
+            elif self.state and _answered(body) < _answered(self.state):
+                self._states.clear()  # started again on its machine: the clock goes on, its counters begin at zero
             self.state, self._offset_s = body, float(body["wall_s"]) - float(body["at_s"])
             self._states.append(body)
             self._point(body)
@@ -122,7 +127,7 @@ class FleetModel:
     def refresh(self, now_s: float) -> None:
         """Call it some times a second."""
         if not self.lost(now_s):
-            self.robots.forget_silent(now_s)
+            self.robots.forget_silent(now_s, self._back_s)
         self.robots.refresh(now_s)
 
     def totals(self, now_s: float) -> dict[str, Any]:
@@ -191,6 +196,10 @@ def _body(message: Sequence[bytes]) -> dict[str, Any]:
     body = unpack(message[1], "news", MAX_NEWS_BYTES, MAX_ENTRIES)
     check_sum(message[1], body, "news")
     return body
+
+
+def _answered(state: Mapping[str, Any]) -> int:
+    return sum(state["answers"].values())
 
 
 def _per_second(

@@ -82,7 +82,7 @@ def load_people(path: str | Path) -> People:
 def add_person(path: str | Path, name: str) -> str:
     """Put somebody into the file, which is made where there is none; returns the token. Raises `PeopleError`."""
     path = Path(path)
-    if not NAME.fullmatch(name) or not name.isprintable():
+    if not NAME.fullmatch(name) or not name.isprintable() or name != name.strip():
         raise PeopleError(
             "bad_name", f"a name has 1 to 64 printable characters without ':' and '#', got {name[:80]!r}"
         )
@@ -93,8 +93,11 @@ def add_person(path: str | Path, name: str) -> str:
         )
     token = new_token()
     try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as file:
-            file.write(f"{name}: {token_hash(token)}\n")
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "a+") as file:
+            file.seek(0)
+            ended = file.read()[-1:] in ("", "\n")  # an editor may have left the last line open
+            before = "" if ended else "\n"
+            file.write(f"{before}{name}: {token_hash(token)}\n")
     except OSError as error:
         raise PeopleError("unreadable", f"{path}: {error.strerror or error}") from None
     return token

@@ -77,6 +77,8 @@ class Robots:
             one.told = told
             for entry in told:
                 if entry[0] == "system1":
+                    if one.acted and int(entry[3]) < one.acted[-1][1]:
+                        one.acted.clear()  # another gateway counts, or the same one anew
                     one.acted.append((at_s, int(entry[3])))
             one.changed = True
 
@@ -100,9 +102,12 @@ class Robots:
             self._version += 1
             self.gone.append((self._version, robot))
 
-    def forget_silent(self, now_s: float, after_s: float = 60.0) -> None:
-        """Robots of which neither the gateway nor they themselves say anything any more."""
-        for one in [one for one in self if now_s - one.heard_s > after_s]:
+    def forget_silent(self, now_s: float, since_s: float, after_s: float = 60.0) -> None:
+        """Robots of which neither the gateway nor they themselves say anything any more.
+
+        `since_s`: since when the gateway is heard; before, nobody could say anything of them.
+        """
+        for one in [one for one in self if now_s - max(one.heard_s, since_s) > after_s]:
             self.left(one.robot)
 
     def _one(self, robot: str) -> ShownRobot | None:
@@ -176,6 +181,13 @@ class Robots:
             }
             if report.alert is not None:
                 alert = report.alert
+                before = one.row.get("alert")
+                if (
+                    before is not None
+                    and before["id"] != alert.alert_id
+                    and one.alert_since_s == before["since_s"]
+                ):
+                    one.alert_since_s = now_s  # no report came between the two
                 row["alert"] = {
                     "id": alert.alert_id,
                     "cause": alert.cause,

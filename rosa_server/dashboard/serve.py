@@ -74,7 +74,7 @@ def serve_dashboard(options: DashboardOptions) -> int:
     listener = listen(options.bind, options.port)
     port = int(listener.getsockname()[1])
     secure = bool(options.tls_cert)
-    hosts = [*LOOPBACK, _in_address(options.bind), *options.hosts]
+    hosts = hosts_of(options)
     guard = PageGuard(hosts, port, people, secure)
     app = Dashboard(model, Feed(endpoint, model), guard, hooks).app()
     log.to_stderr()
@@ -97,8 +97,7 @@ def serve_dashboard(options: DashboardOptions) -> int:
         settings.load()
     except (OSError, ssl.SSLError) as error:
         raise DashboardError("bad_certificate", f"--tls-cert, --tls-key: {error}") from None
-    shown = _in_address(options.bind if not _is_any(options.bind) else socket.gethostname())
-    address = f"{'https' if secure else 'http'}://{shown}:{port}/"
+    address = f"{'https' if secure else 'http'}://{hosts[0]}:{port}/"
     say(
         f"ROSA dashboard of {endpoint.removeprefix('ipc://')} on {address}{f'#token={token}' if token else ''}"
     )
@@ -122,6 +121,12 @@ def check_reach(options: DashboardOptions) -> None:
         f"--bind {options.bind}: other machines could reach it, so {missing} is needed; or bind to 127.0.0.1"
     )
     raise DashboardError("needs_keys_and_tls", words)
+
+
+def hosts_of(options: DashboardOptions) -> list[str]:
+    """The names under which it is reached, as in an address; the first one is printed."""
+    shown = _in_address(options.bind if not _is_any(options.bind) else socket.gethostname())
+    return [shown, *LOOPBACK, _in_address(options.bind), *options.hosts]
 
 
 def find_gateway(wanted: str, folder: Path | None = None) -> str:
@@ -150,9 +155,10 @@ def listen(address: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address, port))
-    except OSError as error:
+    except (OSError, OverflowError) as error:  # the latter for a port that there cannot be
         listener.close()
-        words = f"--bind {address} --port {port}: {error.strerror or error}; name another port, or 0 for any"
+        why = getattr(error, "strerror", None) or error
+        words = f"--bind {address} --port {port}: {why}; name another port, or 0 for any"
         raise DashboardError("cannot_bind", words) from None
     return listener
 

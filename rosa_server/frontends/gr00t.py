@@ -191,6 +191,8 @@ class Gr00tServer:
             token = request.get("api_token") or ""
             client.authorised(self._clients.keys_of(token if isinstance(token, str) else ""))
             endpoint = request.get("endpoint", "get_action")
+            if not isinstance(endpoint, str):
+                raise WireError("bad_request", "endpoint: expected a text")
             if endpoint != "get_action":
                 return self._other(endpoint, dialect), dialect
             ask = asked(request.get("data"), arrays, dialect)
@@ -214,7 +216,7 @@ class Gr00tServer:
         ]
         return answered(ask, actions, {"server_timing": timing}), ask.dialect
 
-    def _other(self, endpoint: object, dialect: str) -> Any:
+    def _other(self, endpoint: str, dialect: str) -> Any:
         if endpoint == "ping":
             return {"status": "ok", "message": "Server is running"}
         if endpoint == "reset":
@@ -224,7 +226,7 @@ class Gr00tServer:
             return modality_config(self._clients.mapping, dialect or (N16 if told == AUTO else told))
         if endpoint == "kill":
             raise FrontendError("not_supported", "a client cannot end this server")
-        raise FrontendError("not_supported", f"Unknown endpoint: {endpoint!s:.60}")
+        raise FrontendError("not_supported", f"Unknown endpoint: {endpoint:.60}")
 
     async def _all(
         self, client: Client, mapped: list[tuple[dict[str, Any], str]], reading: asyncio.Future[Message]

@@ -137,7 +137,8 @@ def _one(flat: Mapping[str, Any], number: int, batched: bool) -> dict[str, Any]:
     one: dict[str, Any] = {}
     for name, value in flat.items():
         if isinstance(value, np.ndarray):
-            kept = value[number] if batched else value
+            split = batched and not name.startswith("annotation")  # `_batch` has not looked at those
+            kept = value[number] if split else value
             if not name.startswith(f"{VIDEO}.") and kept.ndim == STATE_DIMS:
                 if len(kept) != 1:
                     raise WireError("bad_request", f"{name}: expected the state of one step, got {len(kept)}")

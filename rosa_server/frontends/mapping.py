@@ -150,7 +150,10 @@ def picture(value: Any, source: ImageSource) -> Rgb:
 
 def state_values(value: Any, part: StatePart) -> Array:
     """Values of a robot's state, (length,) float32, in rad and m."""
-    array = np.asarray(value) if isinstance(value, np.ndarray | int | float | list) else None
+    try:
+        array = np.asarray(value) if isinstance(value, np.ndarray | int | float | list) else None
+    except ValueError:  # lists of different lengths
+        array = None
     if array is None or array.dtype.kind not in "fiu" or array.ndim > 1:
         raise MappingError("wrong_value", f"expected numbers (length,), got {described(value)}")
     array = np.atleast_1d(array)

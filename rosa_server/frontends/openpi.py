@@ -206,6 +206,8 @@ class OpenpiServer:
             endpoint, session = sent.pop("endpoint", "infer"), sent.pop("session_id", "")
             if not isinstance(session, str) or len(session) > 128:
                 raise WireError("bad_request", "session_id: expected a text of at most 128 characters")
+            if not isinstance(endpoint, str):
+                raise WireError("bad_request", "endpoint: expected a text")
             if endpoint == "reset":
                 return "reset successful"
             if endpoint != "infer":

@@ -54,6 +54,11 @@ class Need:
         """Goal-coupled components set the action rate; obligations run at their own rate."""
         return self.calls_per_action > 0
 
+    @property
+    def every_s(self) -> float:
+        """Obligation: time between two calls that leave when they are due."""
+        return self.period_s or 1 / self.freq_hz
+
     def rate_hz(self, action_rate_hz: float) -> float:
         """Requests per second of one robot at an action rate."""
         return self.calls_per_action * action_rate_hz if self.is_goal else self.freq_hz

@@ -93,7 +93,12 @@ def read_steps(
 def _own_joints(tracks: _Tracks) -> list[str]:
     for _, chunk in tracks.chunks:
         return [name for name in chunk["names"] if not _orders_gripper(name)]
-    return [name for name in tracks.joints[0][1] if FINGER not in name and "gripper" not in name]
+    # An arm and a gripper often have a publisher each, and either may come first.
+    found = (
+        [name for name in known if FINGER not in name and "gripper" not in name]
+        for _, known, _ in tracks.joints
+    )
+    return max(found, key=len)
 
 
 def _orders_gripper(column: str) -> bool:
@@ -106,10 +111,7 @@ def _measured(tracks: _Tracks, names: Sequence[str], path: File, grippers: int) 
     times: list[float] = []
     rows: list[list[float]] = []
     for at_s, known, positions in tracks.joints:
-        if missing := [name for name in names if name not in known]:
-            words = f"no joint {missing[0]!r}; it has {', '.join(known)}"
-            if len(tracks.joints) == 1 or not rows:
-                raise RecordingError("nothing_recorded", f"{path}: {words}")
+        if not set(names) <= set(known):
             continue
         row = [float(positions[known.index(name)]) for name in names]
         widths: dict[str, float] = {}  # by what stands before the finger: the arm
@@ -119,6 +121,10 @@ def _measured(tracks: _Tracks, names: Sequence[str], path: File, grippers: int) 
                 widths[arm] = widths.get(arm, 0.0) + float(position)
         times.append(at_s)
         rows.append(row + list(widths.values()))
+    if not rows:
+        had = list(dict.fromkeys(name for _, known, _ in tracks.joints for name in known))
+        words = f"no {JOINT_STATE} has {', '.join(names)}; there are {', '.join(had)}"
+        raise RecordingError("nothing_recorded", f"{path}: {words}")
     return times, np.array(rows)
 
 
@@ -193,7 +199,8 @@ def _pictures(
 def decoded(kind: str, message: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     """RGB `(height, width, 3)` uint8 of an Image or a CompressedImage. Raises `RecordingError`."""
     if kind == COMPRESSED:
-        bgr = cv2.imdecode(np.frombuffer(message["data"], np.uint8), cv2.IMREAD_COLOR)
+        data = np.frombuffer(message["data"], np.uint8)
+        bgr = cv2.imdecode(data, cv2.IMREAD_COLOR) if len(data) else None  # OpenCV raises for none
         if bgr is None:
             raise RecordingError(
                 "not_a_recording", f"a picture of format {message['format']!r} cannot be decoded"
@@ -202,6 +209,9 @@ def decoded(kind: str, message: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     encoding, height, width = message["encoding"], message["height"], message["width"]
     if encoding not in ("rgb8", "bgr8"):
         raise RecordingError("not_a_recording", f"pictures of encoding {encoding!r}; expected rgb8 or bgr8")
+    if len(message["data"]) != height * message["step"] or message["step"] < width * 3:
+        words = f"a picture of {width}x{height} px in {len(message['data'])} bytes, {message['step']} a row"
+        raise RecordingError("not_a_recording", words)
     rows = np.frombuffer(message["data"], np.uint8).reshape(height, message["step"])
     picture = rows[:, : width * 3].reshape(height, width, 3)
     return np.ascontiguousarray(picture[..., ::-1] if encoding == "bgr8" else picture)
@@ -211,7 +221,9 @@ def _note(tracks: _Tracks, kind: str, topic: str, at_s: float, message: Any, com
     if kind in (COMPRESSED, RAW):
         tracks.pictures.setdefault(topic, []).append(at_s)
     elif kind == JOINT_STATE:
-        tracks.joints.append((at_s, list(message["name"]), np.asarray(message["position"], np.float64)))
+        positions = np.asarray(message["position"], np.float64)  # of none, where only velocities are told
+        if len(positions):
+            tracks.joints.append((at_s, list(message["name"])[: len(positions)], positions))
     elif kind == COMMAND and message["kind"] == PLAY:
         tracks.chunks.append((at_s, message["chunk"]))
     elif kind == CALL and message["component"] == "system1" and message["ending"] == "in_time":

@@ -30,6 +30,7 @@ from rosa_sim.demo.report import Episode, components_of
 from rosa_sim.demo.video import Shot
 
 SERVICE_TIMEOUT_S = 30.0
+ASK_AGAIN_S = 1.0  # what may be asked again
 TURN_S = 0.1  # `on_turn` and the operator are called at least this often
 SHOW_DECISION_S = 2.0  # in the video
 RESUMES = 2  # how often the stand-in operator resumes in one episode before it aborts
@@ -122,6 +123,7 @@ class EpisodeRunner:
             node.create_subscription(WorldState, "world_state", self._on_world, qos_profile_sensor_data)
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(node)
+        self._met = False  # the scene's node has answered
 
     def wait_ready(self, timeout_s: float) -> None:
         """Until every interface is there, the server has welcomed the robot, and it knows its state."""
@@ -141,6 +143,7 @@ class EpisodeRunner:
         """One episode with the scene of `seed`."""
         self._title = f"episode {number} of {of}"
         self._alerts, self._decisions, self._alert, self._plan = [], [], None, ""
+        self._meet_scene()
         answer = self._call(self._reset, ResetScene.Request(seed=seed), "reset_scene")
         if not answer.ok:
             raise EpisodeError(f"reset_scene refused seed {seed}: {answer.reason}")
@@ -171,6 +174,7 @@ class EpisodeRunner:
     def begin(self, timeout_s: float = 0.0) -> Any:
         """Start the task; returns the goal's handle, which `end` takes."""
         self.until(self._action.server_is_ready, SERVICE_TIMEOUT_S, "the runtime's run_task action")
+        self.until(lambda: self.status is not None, SERVICE_TIMEOUT_S, "a status of the robot")
         goal = self._wait(
             self._action.send_goal_async(
                 RunTask.Goal(task=self.task, timeout_s=timeout_s), self._on_feedback
@@ -189,6 +193,25 @@ class EpisodeRunner:
     def close(self) -> None:
         self._executor.shutdown()
         self.node.destroy_node()
+
+    def _meet_scene(self) -> None:
+        """Until the scene's node can answer this one: else it resets the scene, and its answer may be lost.
+
+        What the outcome is may be asked again and again, and its client was made after that of the reset.
+        """
+        asked: list[Future[Any]] = []
+        again_s = 0.0
+
+        def answered() -> bool:
+            nonlocal again_s
+            if time.monotonic() >= again_s and self._truth.service_is_ready():
+                again_s = time.monotonic() + ASK_AGAIN_S
+                asked.append(self._truth.call_async(Trigger.Request()))
+            return any(one.done() for one in asked)
+
+        if not self._met:
+            self.until(answered, SERVICE_TIMEOUT_S, "an answer of the scene")
+        self._met = True
 
     def _how_it_stands(self) -> str:
         """What the simulated cell looks like."""

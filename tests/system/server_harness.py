@@ -103,8 +103,9 @@ class Server:
         return self._log.read_text()
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """The log lines of one event."""
-        lines = [json.loads(line) for line in self.log().splitlines() if line.startswith("{")]
+        """The log lines of one event; the server may be in the middle of the last line."""
+        whole = self.log().rpartition("\n")[0]
+        lines = [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
         return [line for line in lines if line["event"] == name]
 
     def workers(self) -> list[psutil.Process]:

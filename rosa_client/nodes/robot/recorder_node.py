@@ -39,6 +39,8 @@ EVERYBODY = ("/diagnostics", "/rosout", "/emergency_stop", "/tf", "/tf_static")
 LOOK_EVERY_S = 0.1
 FLUSH_EVERY_S = 0.2
 LINGER_S = 0.3
+DRAIN_S = 3.0  # the longest that it takes, at its end, what has come; robots that go on are never silent
+EMPTY_LOOKS = 5  # more than it has timers
 DEPTH = 200  # messages of one topic that may wait while the disk is slow
 
 
@@ -74,6 +76,11 @@ class Recorder(Node):
         recorded = sum(channel is not None for channel in self._channels.values())
         text = f"{self._bag.count} messages of {recorded} topics, {size_mb:.1f} MB in {self._bag.path}"
         self.get_logger().info(text)
+
+    @property
+    def count(self) -> int:
+        """Messages in the bag."""
+        return self._bag.count
 
     def give_up(self, error: OSError) -> str:
         """Let go of a bag that cannot be written any more; returns why, and what is left."""
@@ -128,6 +135,15 @@ class Recorder(Node):
             return None
 
 
+def drain(executor: SingleThreadedExecutor, recorder: Recorder) -> None:
+    """Take what has come and waits: a machine that stands still at the end may have given no time for it."""
+    until_s, empty = time.monotonic() + DRAIN_S, 0
+    while empty < EMPTY_LOOKS and time.monotonic() < until_s:
+        before = recorder.count
+        executor.spin_once(timeout_sec=0.0)
+        empty = 0 if recorder.count > before else empty + 1
+
+
 def main() -> None:
     """Record until SIGINT or SIGTERM, and a little longer for messages that are still under way."""
     asked_s: list[float] = []
@@ -147,6 +163,7 @@ def main() -> None:
     try:
         while not asked_s or time.monotonic() - asked_s[0] < LINGER_S:
             executor.spin_once(timeout_sec=0.05)
+        drain(executor, recorder)
         recorder.close()
     except OSError as error:  # such as a full disk; the robot goes on
         full = recorder.give_up(error)

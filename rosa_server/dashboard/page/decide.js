@@ -3,7 +3,8 @@
 import { byId, element, spaced, titled } from "./format.js";
 
 const dialog = byId("decide");
-let asked = null, token = "", busy = false;
+const sent = new Set(); // what was asked and is not answered: one robot does not wait for another
+let asked = null, token = "";
 
 export function signedWith(value) { token = value; }
 
@@ -13,6 +14,7 @@ export function ask(robot, choice, alert) {
   byId("decide-about").textContent = alert ? `${spaced(alert.cause)}: ${alert.reason}` : about(choice);
   byId("decide-yes").textContent = titled(choice);
   byId("decide-yes").className = ["emergency_stop", "abort"].includes(choice) ? "danger" : "primary";
+  byId("decide-yes").disabled = false;
   byId("decide-problem").textContent = "";
   byId("why").value = "";
   dialog.showModal();
@@ -26,30 +28,36 @@ function about(choice) {
 }
 
 async function send() {
-  const why = byId("why").value.trim();
-  if (!why || busy) return;
-  busy = true;
+  const mine = asked, why = byId("why").value.trim();
+  if (!why || sent.has(mine)) return;
+  sent.add(mine);
   byId("decide-yes").disabled = true;
   byId("decide-problem").textContent = "";
   try {
     const answer = await fetch("api/decide", {
       method: "POST", cache: "no-store", signal: AbortSignal.timeout(10_000),
       headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
-      body: JSON.stringify({ ...asked, why }),
+      body: JSON.stringify({ ...mine, why }),
     });
     const told = await answer.json();
     if (told.accepted) {
-      dialog.close();
-      toast(`${asked.robot}: ${titled(asked.choice).toLowerCase()}: taken`, "good");
+      if (asked === mine) dialog.close();
+      toast(`${mine.robot}: ${titled(mine.choice).toLowerCase()}: taken`, "good");
     } else {
-      byId("decide-problem").textContent = `Not taken: ${told.reason}`;
+      failed(mine, `Not taken: ${told.reason}`);
     }
   } catch {
-    byId("decide-problem").textContent = "The dashboard did not answer. Look at the robot before you decide again.";
+    failed(mine, "The dashboard did not answer. Look at the robot before you decide again.");
   } finally {
-    busy = false;
-    byId("decide-yes").disabled = false;
+    sent.delete(mine);
+    if (asked === mine) byId("decide-yes").disabled = false;
   }
+}
+
+// The dialog may be about another robot by now, or closed.
+function failed(mine, words) {
+  if (asked === mine && dialog.open) byId("decide-problem").textContent = words;
+  else toast(`${mine.robot}: ${words}`, "bad");
 }
 
 byId("decide-form").addEventListener("submit", (event) => { event.preventDefault(); send(); });

@@ -101,10 +101,10 @@ def _slow_calls(schedule: Schedule, problem: Problem) -> list[str]:
     lines = []
     for key, need in problem.needs.items():
         late = [server.p99_ms[key.component] for server in schedule.servers if server.streams.get(key, 0) > 0]
-        if need.is_goal or not late or max(late) <= 1000 / need.freq_hz:
+        if need.is_goal or not late or max(late) <= 1000 * need.every_s:
             continue
         lines.append(
-            f"WARNING: {key.component} of {key.task} is called every {1000 / need.freq_hz:g} ms, but its p99 is"
+            f"WARNING: {key.component} of {key.task} is called every {1000 * need.every_s:g} ms, but its p99 is"
             f" {max(late):.0f} ms. A robot waits for one answer before the next call, so"
             f" {counted(problem.by_name[key.task].robots, 'robot')} will at times check less often than freq_hz says."
         )

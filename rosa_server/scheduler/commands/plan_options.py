@@ -132,11 +132,12 @@ def check(args: argparse.Namespace) -> None:
         problem = ConfigProblem("", "out_of_range", f"expected 0 or more ms, got {args.network_ms:g}")
         raise ConfigError("--network-ms", [problem])
     if args.picture is not None:
-        _check_picture(args.picture)
+        check_picture("--picture", args.picture)
     _check_combination(args)
 
 
-def _check_picture(path: Path) -> None:
+def check_picture(option: str, path: Path) -> None:
+    """Raises `ConfigError` where no picture can be drawn there."""
     problems = []
     if path.suffix not in PICTURES:
         words = f"expected a name that ends in {', '.join(PICTURES)}"
@@ -144,7 +145,7 @@ def _check_picture(path: Path) -> None:
     if not path.parent.is_dir():
         problems.append(ConfigProblem(str(path), "missing", f"no folder {path.parent}; make it first"))
     if problems:
-        raise ConfigError("--picture", problems)
+        raise ConfigError(option, problems)
 
 
 def _check_combination(args: argparse.Namespace) -> None:

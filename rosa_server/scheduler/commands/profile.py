@@ -10,6 +10,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from rosa_server.commands.chosen import add_choice, chosen
 from rosa_server.models.backend import Backend, capabilities_of
 from rosa_server.scheduler.commands.cpu_time import Counted, CpuTime
 from rosa_server.scheduler.commands.picture_cost import decoding_of, model_cores
+from rosa_server.scheduler.commands.plan_options import check_picture
 from rosa_server.scheduler.profiles.library import DEFAULT_ROOT, ProfileLibrary, hardware_folder
 from rosa_server.scheduler.profiles.measure import (
     RATE_SHARES,
@@ -118,6 +120,8 @@ def main(args: argparse.Namespace) -> int:
 
     Raises `ConfigError` for wrong input.
     """
+    if args.plot:
+        check_picture("--plot", Path(args.plot))
     try:
         path = ProfileLibrary(args.profiles).path(args.model, args.hardware)
         if path.exists() and not args.again:
@@ -155,6 +159,8 @@ def _derived(args: argparse.Namespace, path: Path) -> Profile:
         hint = nearest(hardware_folder(args.hardware), GPUS)
         problem = f"no data sheet of {args.hardware!r}{hint}; there are {', '.join(GPUS)}"
         raise ConfigError("--hardware", [problem]) from None
+    others, _ = _others(path, "", components)
+    profile = replace(profile, configurations=(*others, *profile.configurations))
     path.parent.mkdir(parents=True, exist_ok=True)
     save_profile(profile, path)
     print(f"wrote {path}: derived, {profile.batch_latency_ms['1']:.1f} ms for one request alone")
@@ -163,9 +169,12 @@ def _derived(args: argparse.Namespace, path: Path) -> Profile:
 
 def _batches(args: argparse.Namespace) -> list[int]:
     try:
-        return [int(part) for part in args.batches.split(",")]
+        sizes = [int(part) for part in args.batches.split(",")]
     except ValueError:
-        raise ConfigError("--batches", [f"expected numbers such as 2,4,8, got {args.batches!r}"]) from None
+        sizes = []
+    if not sizes or min(sizes) < 1:
+        raise ConfigError("--batches", [f"expected numbers such as 2,4,8, got {args.batches!r}"])
+    return sizes
 
 
 def _picture(args: argparse.Namespace) -> tuple[int, int] | None:
@@ -175,7 +184,7 @@ def _picture(args: argparse.Namespace) -> tuple[int, int] | None:
     if args.picture is None:
         return None
     width, _, height = args.picture.partition("x")
-    if not (width.isdigit() and height.isdigit() and min(size := (int(height), int(width))) >= 1):
+    if not (width.isdecimal() and height.isdecimal() and min(size := (int(height), int(width))) >= 1):
         raise ConfigError("--picture", [f"expected a size such as 640x480, got {args.picture!r}"])
     try:
         check_size(*size)
@@ -187,20 +196,30 @@ def _picture(args: argparse.Namespace) -> tuple[int, int] | None:
 def _measured(args: argparse.Namespace, path: Path) -> Profile:
     if args.requests < 50:
         raise ConfigError("--requests", [f"expected at least 50 for a meaningful p99, got {args.requests}"])
+    if args.hardware_memory_mb is not None and not 0 < args.hardware_memory_mb < inf:
+        raise ConfigError("--hardware-memory-mb", [f"expected more than 0, got {args.hardware_memory_mb:g}"])
     batches, picture = _batches(args), _picture(args)
-    backend, origin = _backend(args)
+    model, options, _ = chosen(args)
+    backend = backend_of(args.model, model, **options)
+    origin = EMULATED if model.backend in STAND_INS else MEASURED  # where its figures come from
+    how = repr((model, options, args.component, args.requests, args.cpu_time))
     component = (args.component,) if args.only else ()
     partial = path.with_suffix(f".{'.'.join((*component, 'partial'))}.json")
     path.parent.mkdir(parents=True, exist_ok=True)
-    progress, cpu = Progress.load(partial), CpuTime()
+    progress, cpu = Progress.load(partial, how), CpuTime()
     backend.load()
     try:
         backend.warm_up()
+        memory_mb, given = max(1.0, backend.memory_mb), args.hardware_memory_mb
+        hardware_memory_mb = given or _memory_mb(args.hardware)
+        if memory_mb > hardware_memory_mb:
+            words = f"the model takes {memory_mb:g} MB, which do not fit {hardware_memory_mb:g} MB"
+            raise ConfigError("--hardware-memory-mb", [words])
         able = capabilities_of(backend)
         engine, at_once = able.engine, able.at_once
         needs = able.nominal or backend.input_spec
         sizes = {name: picture or (size[0], size[1]) for name, size in needs.images.items()}
-        configurations = _others(path, engine, component)
+        configurations, of_others = _others(path, engine, component)
         if at_once > 1:
             found = _continuous(args, cpu, backend, at_once, engine)
             configurations.append(replace(found, components=component))
@@ -237,13 +256,11 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
         configurations,
         key=lambda c: (c.engine == engine, c.components == component, c.batching == "dynamic", c.batch),
     )
-    memory_mb, given = max(1.0, backend.memory_mb), args.hardware_memory_mb
-    hardware_memory_mb = given or _memory_mb(args.hardware)
     profile = Profile(
         SCHEMA,
         args.model,
         args.hardware,
-        origin,
+        of_others or origin,
         memory_mb,
         hardware_memory_mb,
         tuple(configurations),
@@ -266,16 +283,19 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
     return profile
 
 
-def _others(path: Path, engine: str, component: tuple[str, ...]) -> list[Configuration]:
-    """What an existing profile of the same model says of other engines, and with `--only` of other components."""
+def _others(path: Path, engine: str, component: tuple[str, ...]) -> tuple[list[Configuration], str]:
+    """What an existing profile of the same model says of other engines, and with `--only` of other components; and
+    where that comes from, if it was not measured."""
     if not path.exists():
-        return []
-    return [
+        return [], ""
+    profile = load_profile(path)
+    found = [
         one
-        for one in load_profile(path).configurations
+        for one in profile.configurations
         if (engine and one.engine not in ("", engine))
         or (component and one.components and one.components != component)
     ]
+    return found, profile.origin if found and profile.origin != MEASURED else ""
 
 
 def _clock(args: argparse.Namespace, cpu: CpuTime) -> tuple[Clock, Sleep]:
@@ -295,12 +315,6 @@ def _continuous(
                 return step
             _progress(step[0], f"continuous {engine} at {step[0]:.0%}: p99 {step[1].p99_ms:.1f} ms")
     raise RuntimeError("the measurement ended without a configuration")
-
-
-def _backend(args: argparse.Namespace) -> tuple[Backend, str]:
-    """What is measured, and where its figures come from."""
-    model, options, _ = chosen(args)
-    return backend_of(args.model, model, **options), EMULATED if model.backend in STAND_INS else MEASURED
 
 
 def _progress(share: float, words: str) -> None:

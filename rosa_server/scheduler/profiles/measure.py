@@ -64,15 +64,20 @@ class Progress:
     service_ms: dict[str, dict[int, float]] = field(default_factory=dict)  # batch size -> mean time of a run
     # Share of the maximum throughput -> point.
     points: dict[str, dict[float, LatencyPoint]] = field(default_factory=dict)
+    how: str = (
+        ""  # which model, and with which options: what was measured in another way is no part of the profile
+    )
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
     @classmethod
-    def load(cls, path: Path) -> Progress:
-        """What `save` wrote; empty for a missing or damaged file."""
+    def load(cls, path: Path, how: str = "") -> Progress:
+        """What `save` wrote; empty for a missing or damaged file, and for one of what was measured in another way."""
         try:
             plain = json.loads(path.read_text(encoding="utf-8"))
+            if plain["how"] != how:
+                return cls(how=how)
             return cls(
                 {
                     key: {int(n): float(ms) for n, ms in times.items()}
@@ -82,9 +87,10 @@ class Progress:
                     key: {float(share): LatencyPoint(**point) for share, point in points.items()}
                     for key, points in plain["points"].items()
                 },
+                how,
             )
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            return cls()
+            return cls(how=how)
 
 
 def batchings(batches: Sequence[int], max_batch: int) -> list[Batching]:

@@ -235,11 +235,14 @@ def load_profile(path: str | Path) -> Profile:
 
 
 def save_profile(profile: Profile, path: str | Path) -> None:
-    """Write a profile file; numbers keep five significant digits."""
+    """Write a profile file; numbers keep five significant digits. Raises `ConfigError` for one that could not be read
+    again, which is not written."""
     document = asdict(profile)
     if not profile.decoding.cameras:
         del document["decoding"]
-    text = yaml.safe_dump(_plain(document), sort_keys=False, width=120, default_flow_style=None)
+    plain = _plain(document)
+    profile_from(plain, str(path))
+    text = yaml.safe_dump(plain, sort_keys=False, width=120, default_flow_style=None)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(text, encoding="utf-8")
 
@@ -270,3 +273,15 @@ def _check(reader: Reader, profile: Profile) -> None:
             if ladder != sorted(ladder):
                 words = f"percentiles must not fall from p50 to p99_9, got {ladder}"
                 reader.fail(f"{where}[{number}]", words, "conflict")
+        _check_service(reader, f"configurations[{index}]", configuration)
+
+
+def _check_service(reader: Reader, where: str, configuration: Configuration) -> None:
+    """Latencies are enough for a schedule, but not for how it is carried out."""
+    shortest_ms = min((one.ms for one in configuration.service), default=inf)
+    if not configuration.service:
+        words = "is empty; expected the time of one size at least, such as {size: 1, ms: 20}"
+        reader.fail(f"{where}.service", words, "missing")
+    if configuration.prefill_ms > shortest_ms:
+        words = f"{configuration.prefill_ms:g} ms is more than a request alone takes, {shortest_ms:g} ms"
+        reader.fail(f"{where}.prefill_ms", words, "conflict")

@@ -12,7 +12,7 @@ from math import isclose
 
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.strict import Reader
-from rosa_contract.config.tasks import GOAL_COUPLED, SYSTEM1, SYSTEM2
+from rosa_contract.config.tasks import SYSTEM1, SYSTEM2
 from rosa_contract.errors import ConfigError
 from rosa_contract.wire.messages import Refused
 from rosa_contract.wording import nearest
@@ -21,7 +21,7 @@ from rosa_server.plan.engines import AUTO_ENGINE
 from rosa_server.plan.placement import Placement, Replica
 from rosa_server.scheduler.placement.schedule import Schedule, ServerPlan, task_of
 from rosa_server.scheduler.placement.standby import failover_table
-from rosa_server.scheduler.problem import StreamClass, problem_from
+from rosa_server.scheduler.problem import Need, StreamClass, problem_from
 from rosa_server.scheduler.profiles.catalog import DEFAULT_ENGINE, DEFAULT_ENGINES, Catalog
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
@@ -249,6 +249,7 @@ def _check_routes(reader: Reader, factory: Factory, schedule: Schedule) -> None:
 
 def _check_rates(reader: Reader, factory: Factory, schedule: Schedule) -> None:
     """Every task has the rate of each of its components, as this factory file asks for it."""
+    needs = problem_from(factory).needs
     for task in schedule.rates_hz:
         if task not in schedule.robots:
             reader.fail(
@@ -267,10 +268,12 @@ def _check_rates(reader: Reader, factory: Factory, schedule: Schedule) -> None:
             words = "is missing; every component of a task needs a rate"
             reader.fail(f"rates_hz.{task}.{component}", words, "missing")
         if not missing:
-            _check_rates_of(reader, factory, schedule, task)
+            _check_rates_of(reader, factory, schedule, task, needs)
 
 
-def _check_rates_of(reader: Reader, factory: Factory, schedule: Schedule, task: str) -> None:
+def _check_rates_of(
+    reader: Reader, factory: Factory, schedule: Schedule, task: str, needs: Mapping[StreamClass, Need]
+) -> None:
     entry, rates = factory.tasks[task], schedule.rates_hz[task]
     action_hz, fastest_hz = rates[SYSTEM1], 1 / entry.pipeline.action_s
     where = f"rates_hz.{task}"
@@ -282,15 +285,17 @@ def _check_rates_of(reader: Reader, factory: Factory, schedule: Schedule, task: 
     elif schedule.capped and action_hz < entry.min_action_rate_hz * (1 - TOLERANCE):
         words = f"planned {action_hz:g}, {task}.min_action_rate_hz is {entry.min_action_rate_hz:g}"
         reader.fail(f"{where}.{SYSTEM1}", words + AGAIN, "conflict")
-    for component, part in entry.components.items():
-        planned = rates[component]
+    for component in entry.components:
+        need, planned = needs[StreamClass(task, component)], rates[component]
+        asked = need.rate_hz(action_hz)
         if component == SYSTEM2:
-            asked = action_hz * entry.pipeline.system2_to_system1_call_ratio
             source = f"{task}.pipeline.system2_to_system1_call_ratio asks for"
-        elif component not in GOAL_COUPLED:
-            asked, source = part.freq_hz or 0.0, f"{task}.components.{component}.freq_hz is"
-        else:
+        elif need.is_goal:
             continue
+        elif need.early_s:
+            source = f"{task}.components.{component}.freq_hz and pipeline.share_observation_ms ask for"
+        else:
+            source = f"{task}.components.{component}.freq_hz is"
         if not isclose(planned, asked, rel_tol=TOLERANCE):
             reader.fail(f"{where}.{component}", f"planned {planned:g}, {source} {asked:g}{AGAIN}", "conflict")
 

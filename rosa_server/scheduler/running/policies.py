@@ -237,7 +237,7 @@ def _periods_s(
     placement: Placement, problem: Problem, cls: TaskClass, library: ProfileLibrary
 ) -> dict[str, float]:
     """Component -> time between its calls, for those of a class that have phases."""
-    periods_s = {need.component: 1 / need.freq_hz for need in cls.obligations}
+    periods_s = {need.component: need.every_s for need in cls.obligations}
     # System 2, or System 1 where there is none. Robots begin within a round as planned, since they are held to that
     # until servers are known to have room.
     first = min(cls.goals, key=lambda need: need.calls_per_action)
@@ -264,12 +264,12 @@ def due_together(cls: TaskClass, number: int, share: float) -> dict[str, Phase]:
         models.setdefault(need.model, []).append(need)
     found = {}
     for needs in models.values():
-        fastest_hz = max(need.freq_hz for need in needs)
+        fastest_s = min(need.every_s for need in needs)
         for need in needs:
-            turns = round(fastest_hz / need.freq_hz)
-            if isclose(turns * need.freq_hz, fastest_hz, rel_tol=1e-9):
-                offset_s = (share + number % turns) / fastest_hz
-                found[need.component] = Phase(1 / need.freq_hz, offset_s)
+            turns = round(need.every_s / fastest_s)
+            if isclose(turns * fastest_s, need.every_s, rel_tol=1e-9):
+                offset_s = (share + number % turns) * fastest_s
+                found[need.component] = Phase(need.every_s, offset_s)
     return found
 
 

@@ -91,15 +91,17 @@ def shared_rates(catalog: Catalog, problem: Problem, share: float) -> dict[str, 
 def gpus_needed(
     problem: Problem, library: ProfileLibrary, options: Options, share_of_fastest: float
 ) -> int | None:
-    """GPUs for every SLO and minimum rate, or for this share of every task's fastest rate where that is more, standby
-    included; None where none suffice."""
+    """GPUs for every SLO and minimum rate, or for this share of every task's fastest rate where that is more; None
+    where none suffice, and with a standby: it covers servers with a GPU to themselves only, and on so few GPUs there
+    may be none."""
+    if options.standby:
+        return None
     catalog = Catalog(problem, library, replace(options, share_gpus=True, share_components=False))
     if impossible(catalog, problem):
         return None
     rates_hz = shared_rates(catalog, problem, max(SLOWEST, share_of_fastest))
     found = [place_on_gpus(catalog, problem, rates_hz, inf, largest) for largest in batches(problem)]
-    fewest = min((len(gpus) for gpus in found if gpus is not None), default=None)
-    return None if fewest is None else fewest + options.standby
+    return min((len(gpus) for gpus in found if gpus is not None), default=None)
 
 
 def place_on_gpus(

@@ -19,6 +19,8 @@ from zmq.utils import z85
 from rosa_contract.endpoint import is_loopback
 from rosa_contract.errors import CausedError
 from rosa_contract.keyfile import GATEWAYS, ROBOTS, SERVER, SLOTS, KeyFileError, check_folder, read_keys
+from rosa_contract.wire.bounds import MAX_NAME_CHARS
+from rosa_server.plan.nodes_file import MAX_NODE_CHARS
 from rosa_server.serving.base import log
 from rosa_server.serving.base.peer_keys import PEER_DOMAIN, PeerKeys
 from rosa_server.serving.base.worker_keys import DOMAIN, WorkerKeys
@@ -56,10 +58,11 @@ def make_keys(folder: Path, *names: str, nodes: Sequence[str] = ()) -> list[Path
 
     Raises `AccessError`, and makes nothing, if one of them already has a key.
     """
-    for kind, owners in ((ROBOTS, names), (GATEWAYS, nodes)):
+    for kind, owners, most in ((ROBOTS, names, MAX_NAME_CHARS), (GATEWAYS, nodes, MAX_NODE_CHARS)):
         for name in owners:
-            if not is_key_name(name):
-                words = f"{kind[:-1]} name {name!r}: expected letters, digits, '-', '_' and '.'"
+            if not is_key_name(name) or len(name) > most:
+                expected = f"expected letters, digits, '-', '_' and '.', at most {most} characters"
+                words = f"{kind[:-1]} name {name!r}: {expected}"
                 raise AccessError("bad_robot_name", words)
             if (folder / kind / f"{name}.key").exists():
                 words = f"{folder / kind / name}.key exists; remove it first to make a new one"

@@ -24,8 +24,10 @@ from rosa_client.nodes.base.environment import prepare_environment
 from rosa_contract.config.robot import load_robot
 from rosa_sim.faults.table import fault
 from tests.system.arm_safety.bench import ROOT, SPEC, Bench, arm
+from tests.system.services import known_by
 
 ROBOT = ROOT / "configs" / "robots" / "panda_ros2_control.yaml"
+CELL = "/robot/simulated_cell"
 # What franka_ros2 has besides the controllers (its own names).
 FRANKA = {
     "robot_state": "franka_robot_state_broadcaster/robot_state",
@@ -46,12 +48,14 @@ class Controlled:
         self.truth: list[np.ndarray] = []  # where the arm really is, joints (7,)
         topic = f"{base.rstrip('/')}/joint_states"
         bench.node.create_subscription(JointState, topic, self._on_truth, 50)
-        self._faults = bench.node.create_client(SetParameters, "/robot/simulated_cell/set_parameters")
+        self._faults = bench.node.create_client(SetParameters, f"{CELL}/set_parameters")
 
     def break_down(self, fault: str) -> None:
         value = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=fault)
         request = SetParameters.Request(parameters=[Parameter(name="fault", value=value)])
         self.bench.until(self._faults.service_is_ready, "the simulated cell")
+        with known_by(self.bench.node, CELL) as known:
+            self.bench.until(known, "the simulated cell to know its client")
         future = self._faults.call_async(request)
         self.bench.until(future.done, "the fault")
         assert future.result().results[0].successful, future.result()
@@ -82,8 +86,7 @@ class Controlled:
     def in_motion(self) -> None:
         """At home, then turning."""
         self.bench.home()
-        assert self.bench.play(0.8, 4.0).state == ArmStatus.PLAYING
-        self.bench.spin(0.7)
+        self.bench.play_for(0.7, 0.8, 4.0)
 
     def refuses(self) -> None:
         """The arm takes no order that moves it, and really stands."""

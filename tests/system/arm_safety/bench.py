@@ -18,8 +18,10 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from rosa_interfaces.msg import ActionChunk, ArmCommand, ArmStatus, OperatorAudit
 from sensor_msgs.msg import JointState
 
+from rosa_client.motion.chunk_player import SILENT
 from rosa_client.nodes.base.environment import prepare_environment
 from rosa_contract.config.robot import load_robot
+from tests.system.services import known_by
 
 ROOT = Path(__file__).parents[3]
 ROBOT = ROOT / "configs" / "robots" / "panda.yaml"
@@ -91,19 +93,41 @@ class Bench:
         self.play(by_rad, seconds)
 
         def seen() -> Any:
-            if not (found := condition()) and self.status.cut_short.startswith("no sign of life"):
+            if not (found := condition()) and self.status.cut_short == SILENT:
                 self.play(by_rad, seconds)
             return found
 
         return self.until(seen, what)
 
+    def play_for(self, seconds: float, by_rad: float, of_s: float = 5.0) -> None:
+        """Play a chunk of `of_s`, and return when it has played for so long; again as in `play_until`."""
+        end_s = time.monotonic() + WAIT_S
+        while True:
+            first = self.play(by_rad, of_s)
+            assert first.state == ArmStatus.PLAYING or first.cut_short == SILENT, first
+            self.spin(seconds)
+            if self.status.state == ArmStatus.PLAYING:
+                return
+            assert self.status.cut_short == SILENT and time.monotonic() < end_s, self.status
+
     def home(self) -> None:
-        self.order(ArmCommand.MOVE_TO, joint_target_rad=list(SPEC.home_rad), gripper_width_m=0.08)
-        self.until(lambda: self.status.state == ArmStatus.HOLDING and self.status.settled, "the arm at home")
+        """Move there; again where this process was itself stalled for so long that the arm stopped on its way."""
+        home: dict[str, Any] = {"joint_target_rad": list(SPEC.home_rad), "gripper_width_m": 0.08}
+
+        def there() -> bool:
+            if self.status.cut_short == SILENT:
+                self.order(ArmCommand.MOVE_TO, **home)
+            done = self.status.state == ArmStatus.HOLDING and self.status.settled
+            return bool(done and self.status.cut_short != SILENT)
+
+        self.order(ArmCommand.MOVE_TO, **home)
+        self.until(there, "the arm at home")
 
     def call(self, kind: Any, name: str, request: Any) -> Any:
         client = self.node.create_client(kind, f"arm_node/{name}")
         self.until(client.service_is_ready, name)
+        with known_by(self.node, "arm_node") as known:
+            self.until(known, f"{name} to know its client")
         future = client.call_async(request)
         self.until(future.done, f"an answer of {name}")
         self.node.destroy_client(client)

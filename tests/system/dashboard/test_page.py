@@ -37,6 +37,8 @@ class Scripted:
         self.taken: list[m.Decide] = []
         self.rgb: np.ndarray | None = None  # what its camera shows; None: it asks for nothing
         self._number = 0
+        self.thinks = False  # it answers no decision yet
+        self._asked: list[m.Decide] = []
         self.settled = ""  # why a decision is too late; empty: the first one counts
         self._audits: list[Audit] = []
         self._news: list[TakenDecision] = []
@@ -58,7 +60,9 @@ class Scripted:
             if self.robot.socket.poll(100):
                 message = self.robot.receive()
                 if isinstance(message, m.Decide):
-                    self._judge(message)
+                    self._asked.append(message)
+            while self._asked and not self.thinks:
+                self._judge(self._asked.pop(0))
 
     def _judge(self, asked: m.Decide) -> None:
         why = self.settled
@@ -123,10 +127,10 @@ def test_it_shows_robots_servers_and_how_near_deadlines_are(scene: Scene) -> Non
     page.until_text("#link-text", "live")
     page.until_text("#robots", "executing")
     page.until_text("#robots", "60 %")  # 120 of 300 ms
-    assert "policy" in page.text("#servers")
+    page.until_text("#servers", "policy")
     assert page.text("#servers thead th:last-child") == "Epoch"
     assert page.text("#servers tbody tr td:last-child") == "0"
-    assert page.text("#robots-count") == "2"
+    page.until(lambda: page.text("#robots-count") == "2", "both robots")
     page.until_text("#robots", "pick")
     assert page.text("#banner") == "", "everything that the gateway tells can be read"
     assert "Nobody waits for you" in page.text("#alerts-panel")
@@ -288,6 +292,32 @@ def test_who_is_second_is_told_who_was_first(scene: Scene) -> None:
     scene.panda.settled, scene.panda.alert = "", None
     page.click("#decide-no")
     page.until_text("#audit", "not taken")
+
+
+def test_a_second_robot_can_be_stopped_while_the_first_one_has_not_answered(scene: Scene) -> None:
+    page = scene.look()
+    scene.panda.thinks = True
+    scene.evil.taken.clear()
+
+    def stop(name: str) -> None:
+        page.run("location.hash = `#/robot/${encodeURIComponent(arguments[0])}`", name)
+        page.until_text("#robot-name", name)
+        page.click("#robot-stop")
+        page.until_text("#decide-title", f"Emergency stop: {name}")
+        page.type("smoke")
+        page.click("#decide-yes")
+
+    stop("panda0")
+    page.click("#decide-no")
+    stop(EVIL)
+    page.until(lambda: scene.evil.taken, "the second stop")
+    page.until_text("#toasts", f"{EVIL}: emergency stop: taken")
+    page.click("#robot-stop")
+    scene.panda.thinks = False
+    page.until_text("#toasts", "panda0: ")
+    assert page.run("return document.getElementById('decide').open"), "what another robot says closes nothing"
+    page.click("#decide-no")
+    page.run("location.hash = '#/'")
 
 
 def test_what_a_person_decided_is_told_once_and_with_the_reason(scene: Scene) -> None:

@@ -29,7 +29,8 @@ from rosa_contract.wire.images import encode_image
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 90.0
 RATE_HZ = 10
-CAMERA = {"width": 96, "height": 96, "rate_hz": RATE_HZ, "driver": "external"}
+ASKED_HZ = 4  # by the robot file: fewer than come, so that those of a busy machine are not too slow
+CAMERA = {"width": 96, "height": 96, "rate_hz": ASKED_HZ, "driver": "external"}
 CAMERAS = {
     name: {**CAMERA, "topic": f"/vendor/{name}/image_raw/compressed"}
     for name in ("good", "large", "behind", "ahead", "raw", "weak")
@@ -128,6 +129,6 @@ def test_each_is_named_with_its_cause_and_its_figures(
 ) -> None:
     found = checks[check]
     if found["cause"] == "slow":
-        pytest.fail(f"the machine is too busy for {RATE_HZ} pictures a second: {found}")
+        pytest.fail(f"the machine is too busy for {ASKED_HZ} pictures a second: {found}")
     assert (found["level"], found["cause"]) == (level, cause), found
     assert says in found["found"]

@@ -80,6 +80,7 @@ def test_ping_is_answered_and_kill_refused(client: Client) -> None:
     assert client.call("ping") == {"status": "ok", "message": "Server is running"}
     assert client.call("kill")["error"].startswith("not_supported: ")
     assert client.call("dance")["error"].startswith("not_supported: Unknown endpoint: dance")
+    assert client.call(nd(np.zeros(2)))["error"].startswith("bad_request: endpoint")
     assert client.call("ping")["status"] == "ok"
 
 
@@ -95,6 +96,7 @@ class Bomb:
         ({"video.wrist": np.zeros((1, 8, 8, 3), np.uint8)}, "unmapped"),
         ({"state.arm": np.zeros((2, 1, 7), np.float32)}, "bad_request"),
         ({"state.arm": np.zeros((2, 7), np.float32)}, "bad_request"),
+        ({"state.arm": [[0.0], [0.0, 0.0]]}, "wrong_value"),
         ({"state.arm": {"__ndarray_class__": True, "as_npy": pickle.dumps(Bomb())}}, "bad_array"),
         (
             {"state.arm": {b"nd": True, b"type": "|O", b"kind": b"O", b"data": pickle.dumps(Bomb())}},
@@ -149,6 +151,10 @@ def test_they_share_batches_with_native_robots(served: Served) -> None:
         results = [pool.submit(native), *(pool.submit(gr00t, number) for number in range(4))]
         calls = sum(result.result() for result in results)
     answered = 'rosa_requests_total{component="system1",status="ok"}'
+    until_s = time.monotonic() + PATIENCE_S
+    while metrics(server)[answered] - before.get(answered, 0) < calls:  # counted after the answer has left
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
     assert metrics(server)[answered] - before.get(answered, 0) == calls
 
 

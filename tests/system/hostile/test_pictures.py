@@ -12,7 +12,8 @@ import pytest
 from rosa_contract.wire import messages as m
 from rosa_contract.wire.images import EncodedImage, encode_image
 from rosa_sim.hostile.pictures import jpeg_bomb, noisy_jpeg, noisy_png, png_bomb
-from tests.system.server_harness import FACTORY, robot, serving
+from tests.system.server_faults.test_worker_faults import wait_for
+from tests.system.server_harness import FACTORY, PATIENCE_S, robot, serving
 
 HEIGHT, WIDTH = 480, 640
 CAMERAS = {"front": m.CameraInfo(height=HEIGHT, width=WIDTH, encoding="jpeg")}
@@ -53,7 +54,14 @@ def test_hostile_pictures_cost_their_own_robots_only(
             honest.request(number, images={"front": good})
             assert honest.answer().status == "ok"
             assert [each.answer().cause for each in bombers] == [cause] * len(bombers)
-        time.sleep(1.5)  # what libraries have said is logged once a second
+        if cause:
+            end_s = time.monotonic() + PATIENCE_S
+            while {line["robot"] for line in server.events("request_refused")} != {"b1", "b2", "b3"}:
+                assert time.monotonic() < end_s, server.log()[-5000:]
+                time.sleep(0.05)
+        else:
+            wait_for(server, "worker_output", 1)
+        time.sleep(1.5)  # what libraries have said is logged once a second, and no more of it comes
         log = server.log()
         assert server.events("worker_lost") == []
         assert len(log) < 10_000

@@ -17,6 +17,8 @@ from lifecycle_msgs.srv import ChangeState, GetState
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
+from tests.system.services import known_by, node_of
+
 BOND_TIMEOUT_S = 4.0
 BOND_PERIOD_S = 0.25
 SERVICE_TIMEOUT_S = 20.0  # nav2's 5 s are for a machine that does nothing else
@@ -136,10 +138,17 @@ class Manager:
         try:
             if not self.until(client.service_is_ready, SERVICE_TIMEOUT_S):
                 return None
+            if not self.knows(node_of(name)):
+                return None
             future = client.call_async(request)
             return future.result() if self.until(future.done, SERVICE_TIMEOUT_S) else None
         finally:
             self.node.destroy_client(client)
+
+    def knows(self, name: str) -> bool:
+        """Wait until a node knows the clients that were made so far: a transition is asked for once."""
+        with known_by(self.node, name) as known:
+            return self.until(known)
 
     def until(self, condition: Callable[[], Any], within_s: float = SERVICE_TIMEOUT_S) -> bool:
         end_s = time.monotonic() + within_s

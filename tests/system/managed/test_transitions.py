@@ -212,7 +212,7 @@ class Client:
 
     def begin(self) -> Any:
         """A task that waits for its server; returns the future of its result."""
-        assert self._manager.until(self._action.server_is_ready)
+        assert self._manager.until(self._action.server_is_ready) and self._manager.knows("runtime_node")
         sent = self._action.send_goal_async(RunTask.Goal())
         assert self._manager.until(sent.done) and sent.result().accepted
         status: list[Any] = []
@@ -286,7 +286,7 @@ def test_a_runtime_that_is_activated_again_at_once_still_sends_the_result_of_its
         for _ in range(3):
             result = client.begin()
             changes = manager.node.create_client(ChangeState, "runtime_node/change_state")
-            assert manager.until(changes.service_is_ready)
+            assert manager.until(changes.service_is_ready) and manager.knows("runtime_node")
             asked = [changes.call_async(to(transition)) for transition in (DEACTIVATE, ACTIVATE)]
             for one in asked:
                 assert manager.until(one.done) and one.result().success

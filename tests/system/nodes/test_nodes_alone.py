@@ -21,6 +21,7 @@ from tf2_msgs.msg import TFMessage
 
 from rosa_client.nodes.base.qos import LATEST
 from tests.system.nodes.processes import CONFIG, PANDA, end, running, wait_for
+from tests.system.services import known_by, node_of
 
 pytestmark = pytest.mark.slow
 NOBODY = "gateway:=tcp://127.0.0.1:1"
@@ -50,6 +51,8 @@ class Ear:
     def ask(self, kind: Any, name: str, request: Any) -> Any:
         client = self.node.create_client(kind, name)
         self.until(client.service_is_ready, name)
+        with known_by(self.node, node_of(name)) as known:
+            self.until(known, f"{name} to know its client")
         future = client.call_async(request)
         self.until(future.done, f"an answer of {name}")
         return future.result()

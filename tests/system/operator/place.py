@@ -128,7 +128,8 @@ class Floor(Desk):
         self.rounds = dict.fromkeys(names, 0)  # the most that was seen
         self.tasks: dict[str, set[str]] = {name: set() for name in names}
         self.audits: dict[str, list[OperatorAudit]] = {name: [] for name in names}
-        self._actions = {}
+        # Before the subscriptions: a status of a robot then says that it knows these, and can answer them.
+        self._actions = {name: ActionClient(self.node, RunTask, f"/{name}/run_task") for name in names}
         for name in names:
             self.node.create_subscription(
                 RobotStatus, f"/{name}/robot_status", lambda m, name=name: self._on_status(name, m), LATEST
@@ -136,7 +137,6 @@ class Floor(Desk):
             self.node.create_subscription(
                 OperatorAudit, f"/{name}/operator_audit", self.audits[name].append, AUDITS
             )
-            self._actions[name] = ActionClient(self.node, RunTask, f"/{name}/run_task")
 
     def start(self, name: str, task: str) -> None:
         action = self._actions[name]

@@ -25,6 +25,7 @@ from rosa_client.bringup.graph import NodeSpec
 from rosa_client.runtime.choices import ALERT_NUMBERS, first_alert
 from tests.system.domains import own_domain
 from tests.system.operator.place import ROOT, Floor, Rviz, begin, place
+from tests.system.services import known_by, node_of
 
 pytestmark = pytest.mark.slow
 LATE, EASY = "panda0", "panda1"
@@ -180,6 +181,8 @@ def test_two_clients_that_ask_in_the_same_instant_get_one_yes(floor: Floor, rviz
     name = f"/{LATE}/runtime_node/operator_decision"
     clients = [floor.node.create_client(OperatorDecision, name) for _ in range(2)]
     floor.until(lambda: all(client.service_is_ready() for client in clients), name)
+    with known_by(floor.node, node_of(name)) as known:
+        floor.until(known, "the robot to know both")
     futures = [
         client.call_async(OperatorDecision.Request(alert_id=number, choice="resume", decided_by=who))
         for client, who in zip(clients, ("ben", "carla"), strict=True)

@@ -103,20 +103,20 @@ def test_refusals_come_with_their_causes(server: Server) -> None:
 
 
 def test_many_robots_of_one_program_share_a_batch(server: Server) -> None:
-    async def run() -> list[int]:
+    async def run() -> None:
         robots = [AsyncRobot(server.endpoint, "pick", deadline_ms=ENOUGH_MS) for _ in range(8)]
         try:
-            sizes = []
-            for _ in range(3):
+            until_s, sizes = time.monotonic() + PATIENCE_S, [0]
+            while max(sizes) < 4:  # on a busy machine the others ask only when the first is answered
+                assert time.monotonic() < until_s, sizes
                 answers = await asyncio.gather(*(robot.infer(SEEN) for robot in robots))
-                sizes += [answer.batch_size for answer in answers]
-            return sizes
+                assert len(answers) == 8
+                sizes = [answer.batch_size for answer in answers]
         finally:
             for robot in robots:
                 robot.close()
 
-    sizes = asyncio.run(run())
-    assert len(sizes) == 24 and max(sizes) >= 4, sizes
+    asyncio.run(run())
 
 
 def test_a_group_of_robots_asks_at_once_and_goes_on_after_an_error(server: Server) -> None:

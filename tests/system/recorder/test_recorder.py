@@ -15,6 +15,7 @@ import pytest
 import rclpy
 import yaml
 from mcap.reader import make_reader
+from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosa_interfaces.msg import Call, Decision, OperatorAlert, OperatorAudit
@@ -71,6 +72,12 @@ def until_heard(*publishers: Any) -> None:
         time.sleep(0.02)
 
 
+def until_taken(*publishers: Any) -> None:
+    """All that these have said is with the recorder's DDS."""
+    for publisher in publishers:
+        assert publisher.wait_for_all_acked(Duration(seconds=WAIT_S)), "the recorder has not got all of it"
+
+
 def recorded(tmp_path: Path) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for entry in read(tmp_path / "run.mcap", lambda topic: topic not in ("/rosout", "/parameter_events")):
@@ -97,7 +104,7 @@ def test_what_was_said_before_the_recorder_came_is_in_the_bag(
         fault.publish(String(data="server_killed"))
     process = recorder("/")
     until_heard(*said)
-    time.sleep(0.5)
+    until_taken(*said)
     process.send_signal(signal.SIGINT)
     assert process.wait(WAIT_S) == 0
     found = recorded(tmp_path)
@@ -120,6 +127,25 @@ def test_what_was_said_just_before_the_end_is_in_the_bag(
     assert len(recorded(tmp_path)["/robot/decisions"]) == 100
 
 
+def test_what_has_come_is_in_the_bag_also_where_the_end_leaves_no_time(robots: Node, tmp_path: Path) -> None:
+    """As where the machine stands still after the Ctrl-C: the recorder finds its time over, and its queue full."""
+    decisions = robots.create_publisher(Decision, "/robot/decisions", 100)
+    main = "from rosa_client.nodes.robot import recorder_node; recorder_node.LINGER_S = 0.0; recorder_node.main()"
+    given = ["--ros-args", "-r", "__ns:=/robot", "-p", f"path:={tmp_path / 'run.mcap'}"]
+    process = subprocess.Popen([sys.executable, "-c", main, *given])
+    try:
+        until_heard(decisions)
+        for number in range(100):
+            decisions.publish(Decision(action="done", reason=str(number)))
+        until_taken(decisions)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert [one.reason for one in recorded(tmp_path)["/robot/decisions"]] == [str(n) for n in range(100)]
+
+
 def test_a_killed_recorder_leaves_a_bag_that_can_be_read(
     robots: Node, recorder: Callable[[str], subprocess.Popen[str]], tmp_path: Path
 ) -> None:
@@ -133,7 +159,12 @@ def test_a_killed_recorder_leaves_a_bag_that_can_be_read(
         calls.publish(Call(request_id=number, ending=Call.IN_TIME))
         time.sleep(0.005)
     stop.publish(Bool(data=True))
-    time.sleep(0.5)  # longer than it may keep to itself
+    until_taken(decisions, calls, stop)
+    # It keeps nothing to itself for long.
+    end_s = time.monotonic() + WAIT_S
+    while sum(map(len, recorded(tmp_path).values())) < 201:
+        assert time.monotonic() < end_s, "what was heard is not in the file"
+        time.sleep(0.05)
     process.kill()
     process.wait(WAIT_S)
     found = recorded(tmp_path)

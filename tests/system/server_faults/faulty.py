@@ -29,9 +29,10 @@ class UnprintableError(RuntimeError):
 
 
 class FaultyBackend:
-    """`nan`, `raise`, `sleep`, `exit 78`, `child`, `noise`, ... and `die once` as prompts; after `break` all fail.
+    """`nan`, `raise`, `hold`, `exit 78`, `child`, `noise`, ... and `die once` as prompts; after `break` all fail.
 
-    `die once` leaves `mark` behind and does not die when it is there. `load_fails`: with "config" nothing but another
+    `die once` leaves `mark` behind and does not die when it is there. `hold` leaves it behind and is answered when it
+    is gone; `hold once` is not answered, unless it was there. `load_fails`: with "config" nothing but another
     configuration helps; with "memory" a later try may.
     """
 
@@ -75,8 +76,10 @@ class FaultyBackend:
         if one.prompt == "noise":
             for stream in (1, 2):
                 os.write(stream, b"a library has something to say\n" * 20_000)
-        if one.prompt == "sleep":
-            time.sleep(1.0)
+        if one.prompt == "hold" or (one.prompt == "hold once" and not self._mark.exists()):
+            self._mark.touch()
+            while self._mark.exists():
+                time.sleep(0.005)
         if one.prompt == "die" or (one.prompt == "die once" and not self._mark.exists()):
             self._mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)

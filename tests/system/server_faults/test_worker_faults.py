@@ -20,6 +20,14 @@ def wait_for(server: Server, event: str, count: int) -> None:
         time.sleep(0.05)
 
 
+def until_held(folder: Path) -> None:
+    """Until a worker is in the middle of a batch with `hold`."""
+    end_s = time.monotonic() + PATIENCE_S
+    while not (folder / "died").exists():
+        assert time.monotonic() < end_s, "no worker has begun"
+        time.sleep(0.01)
+
+
 def test_nan_and_exceptions_fail_their_own_request_and_the_worker_lives(tmp_path: Path) -> None:
     """And one robot's bad input is no reason to start a model again."""
     with serving(tmp_path, **faulty(tmp_path)) as server, robot(server) as panda:
@@ -75,8 +83,8 @@ def test_a_worker_killed_from_outside_in_mid_batch_leaves_nobody_waiting(tmp_pat
     ):
         one.join()
         two.join()
-        one.request(1, "sleep")
-        time.sleep(0.3)
+        one.request(1, "hold once")
+        until_held(tmp_path)
         two.request(2, "", budget_ms=100)  # too little to see the next worker
         (worker,) = server.workers()
         worker.send_signal(signal.SIGKILL)

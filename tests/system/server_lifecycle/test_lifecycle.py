@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from rosa_contract.wire import messages as m
+from tests.system.server_faults.test_worker_faults import faulty, until_held, wait_for
 from tests.system.server_harness import EMULATED, PATIENCE_S, Server, robot, serving
 
 
@@ -40,15 +41,16 @@ def left_behind(server_pid: int) -> list[Path]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_the_running_request_end_and_leaves_nothing(tmp_path: Path, number: int) -> None:
-    with serving(tmp_path, options={**EMULATED, "latency_ms": 500}) as server, robot(server) as panda:
+    with serving(tmp_path, **faulty(tmp_path)) as server, robot(server) as panda:
         panda.join()
         workers = server.workers()
         assert server.process is not None
         pid = server.process.pid
-        panda.request(1)
-        time.sleep(0.2)
-        assert server.process is not None
+        panda.request(1, "hold")
+        until_held(tmp_path)
         server.process.send_signal(number)
+        wait_for(server, "server_draining", 1)
+        (tmp_path / "died").unlink()
         assert panda.answer().status == "ok"
         assert server.process.wait(PATIENCE_S) == 0
         assert gone(workers)

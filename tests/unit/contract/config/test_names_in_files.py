@@ -60,6 +60,24 @@ def test_another_name_is_a_component_of_your_own(name: str) -> None:
     assert name in parse_factory(named(name)).tasks["pick"].components
 
 
+@pytest.mark.parametrize("typed", ["quality/left", "x" * 101, "two\\nlines"])
+def test_a_component_that_no_message_or_schedule_could_name_is_refused(typed: str) -> None:
+    (problem,) = refused(named(f'"{typed}"'))
+    assert problem.path.startswith("pick.components.") and problem.cause == "invalid"
+    assert "expected a name of at most 100 characters on one line, without '/'" in problem.words
+
+
+def test_so_is_such_a_task_or_model_while_those_of_usual_hubs_have_a_slash() -> None:
+    long = "x" * 101
+    (problem,) = refused(named("monitor").replace("pick", long))
+    assert problem.path == long and problem.cause == "invalid"
+    (problem,) = refused(named("monitor", long).replace("watcher", long))
+    assert problem.path == "pick.components.monitor.model" and problem.cause == "invalid"
+    parse_factory(
+        named("monitor", "rosa/watcher").replace("watcher:", "rosa/watcher:").replace("pick", "a/b")
+    )
+
+
 def test_a_second_monitor_beside_the_first_is_no_typing_error() -> None:
     text = named("monitor").replace(
         "models:", "    monitor2: {model: watcher, slo_ms: 300, freq_hz: 1}\nmodels:"

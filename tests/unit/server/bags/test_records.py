@@ -36,3 +36,15 @@ def test_what_is_no_recording_is_named(tmp_path: Path) -> None:
             span(path)
         assert refused.value.cause == "not_a_recording"
         assert str(path) in str(refused.value)
+
+
+@pytest.mark.parametrize("at", ["compression", "chunk"])
+def test_a_damaged_recording_is_named(tmp_path: Path, at: str) -> None:
+    data = bytearray(bag(tmp_path / "whole.mcap", 100).read_bytes())
+    begins = data.index(b"zstd") + (12 if at == "chunk" else 0)
+    data[begins : begins + 8] = b"\xff" * 8
+    damaged = tmp_path / "damaged.mcap"
+    damaged.write_bytes(data)
+    with pytest.raises(RecordingError) as refused:
+        list(records(damaged))
+    assert refused.value.cause == "not_a_recording" and str(damaged) in str(refused.value)

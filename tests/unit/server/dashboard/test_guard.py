@@ -8,7 +8,14 @@ import pytest
 
 from rosa_server.dashboard.guard import PageGuard, PageRefusal
 from rosa_server.dashboard.people import People, PeopleError, add_person, load_people
-from rosa_server.dashboard.serve import DashboardError, DashboardOptions, check_reach, find_gateway
+from rosa_server.dashboard.serve import (
+    DashboardError,
+    DashboardOptions,
+    check_reach,
+    find_gateway,
+    hosts_of,
+    listen,
+)
 
 PEOPLE, TOKEN = People({}).with_person("anna")
 GUARD = PageGuard(["127.0.0.1", "localhost"], 8570, PEOPLE, secure=False)
@@ -24,6 +31,7 @@ HERE = {"host": "127.0.0.1:8570"}
         ({"host": "127.0.0.1:8570, evil.example"}, "wrong_host"),
         ({**HERE, "origin": "http://evil.example"}, "wrong_origin"),
         ({**HERE, "origin": "null"}, "wrong_origin"),
+        ({**HERE, "origin": "http://["}, "wrong_origin"),
         ({**HERE, "origin": "https://127.0.0.1:8570"}, "wrong_origin"),
         ({**HERE, "origin": "http://127.0.0.1:8571"}, "wrong_origin"),
         ({**HERE, "sec-fetch-site": "cross-site"}, "wrong_origin"),
@@ -68,6 +76,7 @@ def test_people_are_kept_as_hashes_in_a_private_file(tmp_path: Path) -> None:
         ("a:b", "bad_name"),
         ("", "bad_name"),
         ("a\nb", "bad_name"),
+        ("anna ", "bad_name"),
     ):
         with pytest.raises(PeopleError) as error:
             add_person(path, name)
@@ -76,6 +85,14 @@ def test_people_are_kept_as_hashes_in_a_private_file(tmp_path: Path) -> None:
     with pytest.raises(PeopleError) as error:
         load_people(path)
     assert error.value.cause == "not_private"
+
+
+def test_who_is_added_to_a_file_whose_last_line_was_not_ended_has_a_line_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "people"
+    first = add_person(path, "anna")
+    path.write_text(path.read_text().rstrip("\n"))  # as an editor may leave it
+    second = add_person(path, "ben")
+    assert [load_people(path).of(token) for token in (first, second)] == ["anna", "ben"]
 
 
 @pytest.mark.parametrize("bind", ["0.0.0.0", "::", "192.168.1.7", "gpu-box"])
@@ -92,6 +109,21 @@ def test_with_both_or_on_loopback_it_starts() -> None:
     check_reach(DashboardOptions(bind="0.0.0.0", people="people", tls_cert="cert.pem"))
     for bind in ("127.0.0.1", "::1", "localhost"):
         check_reach(DashboardOptions(bind=bind))
+
+
+@pytest.mark.parametrize("bind", ["0.0.0.0", "::", "127.0.0.1", "::1", "192.168.1.7"])
+def test_the_address_that_it_prints_is_one_that_it_answers_to(bind: str) -> None:
+    shown, *others = hosts_of(DashboardOptions(bind=bind, hosts=("cell.example",)))
+    guard = PageGuard([shown, *others], 8570, PEOPLE, secure=True)
+    for host in (shown, "localhost", "cell.example"):
+        assert guard.refuses({"host": f"{host}:8570"}) is None
+
+
+@pytest.mark.parametrize("port", [-1, 1 << 16])
+def test_a_port_that_there_cannot_be_is_said(port: int) -> None:
+    with pytest.raises(DashboardError) as error:
+        listen("127.0.0.1", port)
+    assert error.value.cause == "cannot_bind" and str(port) in str(error.value)
 
 
 def test_without_a_server_it_says_so(tmp_path: Path) -> None:

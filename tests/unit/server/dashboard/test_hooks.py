@@ -6,9 +6,11 @@ import asyncio
 import hashlib
 import hmac
 import json
+import socket
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -89,6 +91,44 @@ def test_nobody_there_is_tried_again() -> None:
     assert (outcome.told, outcome.again) == (False, True)
 
 
+@pytest.mark.parametrize(
+    "said", [b"SSH-2.0-somebody else\r\n", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n"]
+)
+def test_an_answer_that_is_no_http_is_tried_again(said: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(said)
+
+        other = threading.Thread(target=answer)
+        other.start()
+        outcome = post(f"http://127.0.0.1:{listener.getsockname()[1]}/", NOTICE)
+        other.join(30)
+    assert (outcome.told, outcome.again) == (False, True)
+
+
+def test_a_status_is_an_answer_whatever_becomes_of_the_page_behind_it() -> None:
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
+                over.wait(60)
+
+        other = threading.Thread(target=answer)
+        other.start()
+        outcome = post(f"http://127.0.0.1:{listener.getsockname()[1]}/", NOTICE)
+        over.set()
+        other.join(30)
+    assert outcome.told, "it would be told again and again"
+
+
 def test_a_program_gets_the_alert_on_its_input_and_as_variables(tmp_path: Path) -> None:
     out = tmp_path / "told"
     code = (
@@ -97,6 +137,22 @@ def test_a_program_gets_the_alert_on_its_input_and_as_variables(tmp_path: Path) 
     )
     assert asyncio.run(execute([sys.executable, "-c", code, str(out)], NOTICE)).told
     assert out.read_text() == "slo_missed panda0"
+
+
+def test_a_program_is_told_of_a_reason_that_no_variable_can_hold(tmp_path: Path) -> None:
+    out = tmp_path / "told"
+    code = (
+        "import json, os, pathlib, sys;"
+        "pathlib.Path(sys.argv[1]).write_text(os.environ['ROSA_REASON'] + json.load(sys.stdin)['reason'])"
+    )
+    notice = replace(NOTICE, reason="no\0answer")
+    assert asyncio.run(execute([sys.executable, "-c", code, str(out)], notice)).told
+    assert out.read_text() == "no answerno\0answer"
+
+
+def test_a_program_that_has_told_does_not_wait_for_what_it_leaves_running() -> None:
+    outcome = asyncio.run(execute(["sh", "-c", "sleep 600 & exit 0"], NOTICE, within_s=5.0))
+    assert outcome.told, outcome.words
 
 
 def test_a_program_that_fails_hangs_or_is_not_there_is_tried_again() -> None:
@@ -116,6 +172,9 @@ def test_hooks_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
         ("ftp://x/", "bad_url"),
         ("example.org", "bad_url"),
         ("@/no/such/file", "unreadable"),
+        ("http://[::1/hook", "bad_url"),
+        ("http://example.org:port/", "bad_url"),
+        ("http://example.org/a hook", "bad_url"),
     ):
         with pytest.raises(HookError) as refused:
             webhook_url(given)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rosa_contract.wire import codec
 from rosa_contract.wire.status import (
     HAS_ALERT,
@@ -15,7 +17,9 @@ from rosa_contract.wire.status import (
 )
 from rosa_server.dashboard.memory import timeline
 from rosa_server.dashboard.model import FleetModel
+from rosa_server.dashboard.notices import Notices
 from rosa_server.dashboard.robots import Robots
+from rosa_server.serving.watching.hub import STATE, Hub
 from tests.unit.server.serving.watching.test_hub import Watched
 
 CALLS = (EndedCall("system1", 7, "in_time", 80.0, 100.0),)
@@ -103,3 +107,62 @@ def test_how_long_a_robot_has_waited_goes_on_when_a_decision_is_refused() -> Non
         robots.refresh(now_s)
     one = robots.get("r1")
     assert one is not None and one.row["alert"]["since_s"] == 10.0
+
+
+def test_a_new_alert_has_waited_since_it_came_though_no_report_was_between() -> None:
+    robots = Robots()
+    for now_s, number in ((10.0, 17), (300.0, 18)):
+        told = Status("waiting_for_human", alert=replace(ALERT, alert_id=number))
+        robots.reported(now_s, "r1", HAS_ALERT, bytes(codec.encode(told)[0]))
+        robots.refresh(now_s)
+    one = robots.get("r1")
+    assert one is not None and (one.row["alert"]["id"], one.row["alert"]["since_s"]) == (18, 300.0)
+
+
+def test_a_gateway_that_is_started_again_on_its_machine_makes_no_figure_negative() -> None:
+    """Its counters begin at zero, and its clock, which is the machine's, goes on."""
+    told, model = Watched(), FleetModel()
+    told.stage.open("r1")
+    for _ in range(3):
+        told.stage.send("r1")
+        told.stage.wait(0.05)
+        told.run_batch()
+        told.run(1.0)
+    before = list(told.heard)
+    told.hub = Hub(told.hub.factory, told.hub.about)
+    told.hub.watch(True)
+    for now_s, messages in ((1.0, before), (2.0, told.run(2.0))):
+        for message in messages:
+            model.hear(message, now_s)
+    assert {one["utilisation"] for one in model.totals(2.0)["servers"]} == {0.0}
+    for now_s in (3.0, 4.0):
+        told.stage.send("r1")
+        told.stage.wait(0.05)
+        told.run_batch()
+        for message in told.run(1.0):
+            model.hear(message, now_s)
+    model.refresh(4.0)
+    one = model.robots.get("r1")
+    assert one is not None and one.row["rate_hz"] > 0.0, "of what it has counted itself"
+
+
+def test_an_alert_does_not_end_because_its_server_was_away_for_longer_than_a_robot_may_be() -> None:
+    """The robot still waits, and comes back after its server; with the same key, nobody would be told a second time."""
+    told, model, notices = Watched(), FleetModel(), Notices()
+    told.stage.open("r1")
+    [frame] = codec.encode(Status("waiting_for_human", "late", alert=ALERT))
+    told.hub.reported("r1", bytes(frame), ALERT, HAS_ALERT)
+    news = []
+
+    def look(now_s: float) -> None:
+        model.refresh(now_s)
+        rows = [one.row for one in model.robots if one.row]
+        news.extend(one.event for one in notices.look(rows, model.silent_s(now_s), model.wall_s(now_s)))
+
+    for now_s in (10.0, 110.0):  # nothing in between
+        for message in told.run(1.0):
+            if now_s == 10.0 or message[0] == STATE:  # no robot has come back yet
+                model.hear(message, now_s)
+        look(now_s)
+        look(now_s + 50.0)
+    assert news == ["alert_opened", "server_silent", "server_back", "server_silent"]

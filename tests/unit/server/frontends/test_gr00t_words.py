@@ -54,3 +54,9 @@ def test_arrays_of_different_batches_and_states_of_several_steps_are_refused() -
         asked({"state.arm": np.zeros((2, 4, 7), np.float32)}, {Dialect.NPY}, "").observation(0)
     with pytest.raises(WireError, match="too many dimensions"):
         asked({"state.arm": np.zeros((1, 1, 1, 7), np.float32)}, {Dialect.NPY}, "")
+
+
+def test_an_instruction_that_is_an_array_is_split_by_no_batch() -> None:
+    for wrong in (np.zeros(()), np.zeros(1)):
+        ask = asked({"state.arm": np.zeros((2, 1, 7)), "annotation.task": wrong}, {Dialect.NPY}, "")
+        assert ask.observation(1)["annotation.task"] is wrong  # the mapping refuses it

@@ -68,6 +68,9 @@ def test_every_value_of_another_form_is_in_one_error() -> None:
         ClientMapping(SPEC).observation(wrong)
     assert error.value.cause == "wrong_value"
     assert all(f"{key}: expected" in str(error.value) for key in wrong)
+    with pytest.raises(MappingError) as error:
+        ClientMapping(SPEC).observation({**wrong, "state": [[0.0], [0.0, 0.0]]})
+    assert "state: expected" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from std_msgs.msg import Empty, Header
 from rosa_client.recording.bag import BagWriter, schema_text
 from rosa_server.bags.cdr import CdrError, decode
 from rosa_server.bags.records import RecordingError
-from rosa_server.trying.recordings import COMMAND, JOINT_STATE, read_steps
+from rosa_server.trying.recordings import COMMAND, COMPRESSED, JOINT_STATE, RAW, decoded, read_steps
 from tests.unit.server.trying.toy import world, write_bag
 
 
@@ -125,3 +126,40 @@ def test_each_gripper_has_a_width(
         assert step.state["gripper_width"] == pytest.approx([0.02, 0.06][:widths])
         assert step.recorded.rows.shape[1] == 2 + widths
         assert step.recorded.rows[-1, 2:] == pytest.approx([0.02, 0.06][:widths])
+
+
+@pytest.mark.parametrize("joints", [(), ("j1", "j2")], ids=["as recorded", "named"])
+@pytest.mark.parametrize(
+    "first", [["finger_joint"], ["wheel"], ["j1", "j2"]], ids=["a gripper", "a base", "the arm"]
+)
+def test_the_joints_are_found_whoever_spoke_first(
+    tmp_path: Path, first: list[str], joints: tuple[str, ...]
+) -> None:
+    """An arm and a gripper often have a publisher each, and some publish velocities alone."""
+    bag = BagWriter(tmp_path / "run.mcap")
+    states = bag.channel("/a/joint_states", JOINT_STATE)
+    positions = [] if first == ["j1", "j2"] else [0.04]
+    for number in range(60):
+        at_ns = int((1000 + 0.05 * number) * 1e9)
+        bag.add(states, at_ns, serialize_message(JointState(name=first, position=positions)))
+        moved = JointState(name=["j1", "j2"], position=[0.01 * number, 0.0])
+        bag.add(states, at_ns + 1000, serialize_message(moved))
+    bag.close()
+    steps = read_steps(tmp_path / "run.mcap", [], joints, limit=4)
+    assert steps and all(step.state["joint_position"].shape == (2,) for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (COMPRESSED, {"format": "jpeg", "data": b""}),
+        (COMPRESSED, {"format": "jpeg", "data": b"no picture"}),
+        (RAW, {"encoding": "rgb8", "height": 2, "width": 2, "step": 6, "data": bytes(11)}),
+        (RAW, {"encoding": "rgb8", "height": 2, "width": 3, "step": 6, "data": bytes(12)}),
+    ],
+    ids=["empty", "damaged", "too few bytes", "rows that are too short"],
+)
+def test_a_picture_that_is_none_is_named(kind: str, message: dict[str, Any]) -> None:
+    with pytest.raises(RecordingError) as refused:
+        decoded(kind, message)
+    assert refused.value.cause == "not_a_recording"

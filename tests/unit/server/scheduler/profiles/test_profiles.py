@@ -132,6 +132,19 @@ def test_rates_out_of_order_are_refused() -> None:
         profile_from(document, "bad.yaml")
 
 
+def test_service_times_that_nothing_can_be_carried_out_with_are_refused() -> None:
+    document = yaml.safe_load(LIBRARY.path(SMALL, H200).read_text())
+    first = document["configurations"][0]
+    first["prefill_ms"] = 2 * first["service"][0]["ms"]
+    with pytest.raises(
+        ConfigError, match=r"configurations\[0\]\.prefill_ms: .* is more than a request alone takes"
+    ):
+        profile_from(document, "bad.yaml")
+    del first["service"]
+    with pytest.raises(ConfigError, match=r"configurations\[0\]\.service: is empty"):
+        profile_from(document, "bad.yaml")
+
+
 def test_a_missing_profile_says_what_there_is_and_how_to_make_one() -> None:
     with pytest.raises(ConfigError, match=r"did you mean 'nvidia/GR00T-N1\.6-3B'.*rosa profile"):
         ProfileLibrary().get("nvidia/GR00T-N1.5-3B", H200)

@@ -241,6 +241,19 @@ def test_a_factory_file_that_was_changed_after_planning_asks_for_a_new_plan(
     assert problem.words.endswith("make a new schedule with `rosa plan`")
 
 
+def test_a_plan_whose_periodic_calls_may_leave_early_is_served() -> None:
+    """It is planned with the most calls that there can be: more than `freq_hz`."""
+    early = FACTORY.replace("period_ms: 200", "period_ms: 200, share_observation_ms: 100", 1)
+    schedule = solve(problem_from(parse_factory(early)), LIBRARY, Options())
+    assert schedule.rates_hz["kit"]["safety"] == pytest.approx(2.5)
+    hand_over(parse_factory(early), schedule_from(schedule.to_dict()), "plan.json", LIBRARY)
+    for was, now, asked_hz in (("ms: 100", "ms: 50", "2.22222"), ("freq_hz: 2}", "freq_hz: 4}", "5")):
+        words = rf"rates_hz\.kit\.safety: planned 2\.5, .*safety\.freq_hz and .* ask for {asked_hz};"
+        changed = parse_factory(early.replace(was, now, 1))
+        with pytest.raises(ConfigError, match=words):
+            hand_over(changed, schedule_from(schedule.to_dict()), "plan.json", LIBRARY)
+
+
 def test_a_plan_keeps_to_the_largest_batch_of_the_factory_file() -> None:
     many = FACTORY.replace("num_robots: 4", "num_robots: 24").replace("num_servers: 6", "num_servers: 8")
     assert max(batches(parse_factory(many))) > 1, "larger ones would be used"

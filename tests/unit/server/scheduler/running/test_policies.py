@@ -153,6 +153,21 @@ def test_other_engines_and_periods_keep_their_own_phases() -> None:
     assert due_together(sharing(safety=3.0, monitor=2.0), 3, 0.5) == {"safety": Phase(1 / 3, 0.5 / 3)}
 
 
+@pytest.mark.parametrize("engine", ["isolated", "kv_sharing"])
+def test_calls_that_may_leave_early_are_due_at_their_own_period_all_the_same(engine: str) -> None:
+    """More of them are planned, as many as there can be: 2.7 and 1.8 a second of 2 and 1."""
+    asked = load_factory(P4.parents[1] / "sort_parts.yaml")
+    asked = replace(
+        asked, models={name: replace(one, options={"engine": engine}) for name, one in asked.models.items()}
+    )
+    schedule = solve(problem_from(asked), LIBRARY, Options(share_components=True))
+    (phases,) = hand_over(asked, schedule, "plan", LIBRARY)[0].phases.values()
+    assert (phases["safety"].period_s, phases["monitor"].period_s) == pytest.approx((0.5, 1.0))
+    (cls,) = problem_from(asked).classes
+    together = {"safety": Phase(0.5, 0.25), "monitor": Phase(1.0, 0.75)}
+    assert due_together(cls, 3, 0.5) == (together if engine == "kv_sharing" else {})
+
+
 @pytest.mark.parametrize(("ratio", "places"), [(0.1, 5), (1.0, 9)])
 def test_no_more_calls_run_at_a_time_than_robots_ask_for_in_rounds_that_include_them(
     ratio: float, places: int

@@ -108,6 +108,12 @@ def test_fewer_gpus_are_enough_and_a_schedule_is_found_for_them() -> None:
     assert solve_shared(problem.with_servers(1), LIBRARY, Options()) is None
 
 
+def test_no_number_of_gpus_is_named_for_a_standby_that_would_stand_in_for_nobody() -> None:
+    """On one GPU and a standby `rosa plan` refuses it: the models take turns there."""
+    assert gpus_needed(LAB, LIBRARY, Options(), 0.0) == 1
+    assert gpus_needed(LAB, LIBRARY, Options(standby=1), 0.0) is None
+
+
 @pytest.mark.slow
 def test_a_standby_covers_what_has_a_gpu_to_itself() -> None:
     problem = factory("paper/p4", robots=4, servers=3)

@@ -62,6 +62,16 @@ def test_a_robots_key_is_never_overwritten(tmp_path: Path) -> None:
     assert error.value.cause == "bad_robot_name"
 
 
+def test_no_key_is_made_for_a_name_that_is_too_long_to_say_hello_with(tmp_path: Path) -> None:
+    """A message takes 128 characters of a robot's name, a nodes file 32 of a node's."""
+    for robots, nodes in ((["r" * 129], []), ([], ["n" * 33])):
+        with pytest.raises(AccessError, match=r"at most (128|32) characters") as error:
+            make_keys(tmp_path / "keys", *robots, nodes=nodes)
+        assert error.value.cause == "bad_robot_name"
+    assert not (tmp_path / "keys").exists()
+    make_keys(tmp_path / "keys", "r" * 128, nodes=["n" * 32])
+
+
 def test_a_missing_server_key_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(AccessError, match="rosa keys") as error:
         KeyRing(tmp_path)
