@@ -155,7 +155,7 @@ results: setup  ## the quick benchmarks, the paper's figures and docs/results.md
 	@for name in roofline batching cancelled_frames paper_schedules claims figures; do $(WITH)python -m $$($(MODULE)); done
 	@$(WITH)python scripts/generate_docs.py
 
-faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted. CLUSTER=ray: those of machines, on two of them, REPEAT=20 times each (hours); CLUSTER=serve: what Ray Serve's own restart costs there; both go on with ARGS=--resume
+faults: setup  ## every fault, 20 times each, promised against happened (about an hour); goes on where it was interrupted. CLUSTER=ray: those of machines, on two of them, REPEAT=20 times each (hours); CLUSTER=serve: what Ray Serve's own restart costs there; CLUSTER=pair: one of two servers that robots know; these go on with ARGS=--resume
 ifeq ($(CLUSTER),ray)
 	@"$(PYTHON)" scripts/beside_env.py ray --venv $(RAY_VENV) --beside $(VENV)
 	@$(RAY_VENV)/bin/python -m benchmarks.faults.machine_faults --repeat $(REPEAT) $(ARGS)
@@ -163,6 +163,8 @@ else ifeq ($(CLUSTER),serve)
 	@"$(PYTHON)" scripts/beside_env.py ray --venv $(RAY_VENV) --beside $(VENV)
 	@"$(PYTHON)" scripts/beside_env.py serve --venv $(SERVE_VENV) --beside $(RAY_VENV)
 	@$(SERVE_VENV)/bin/python -m benchmarks.faults.machine_faults --part serve --repeat $(REPEAT) $(ARGS)
+else ifeq ($(CLUSTER),pair)
+	@$(WITH)python -m benchmarks.faults.machine_faults --part pair --repeat $(REPEAT) $(ARGS)
 else
 	@$(WITH)python -m benchmarks.faults.faults $(ARGS)
 endif

@@ -2,6 +2,7 @@
 
     make faults CLUSTER=ray [REPEAT=20] [ARGS=--resume]      (or: CLUSTER=serve, Ray Serve's restart)
     .venv-ray/bin/python -m benchmarks.faults.machine_faults [--part rosa] [--repeat 20] [--only NAME] [--resume]
+    python -m benchmarks.faults.machine_faults --part pair     (two servers here, robots that know both; no Ray)
 
 Two machines, which are network namespaces of this one, with a node of Ray each (rosa_sim/machines/). Each repetition is
 written to benchmarks/results/machine_faults.json at once; `--resume` keeps those that are there and measures what is
@@ -15,7 +16,10 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -28,19 +32,44 @@ from benchmarks.provenance import key_of, measured, measured_at
 from rosa_sim.machines.faults import FAULTS, VERSION, Fault, FaultyMachines
 from rosa_sim.machines.serve_restart import FAULTS as OF_SERVE
 from rosa_sim.machines.serve_restart import complete, once
+from rosa_sim.machines.two_servers import CALM_S, TwoServers
 from rosa_sim.namespaces import denied
 
 RESULT = RESULTS / "machine_faults"
 LOGS = ROOT / ".cache" / "machine_faults"
 REPEAT, ROBOTS = 20, 16
-ROSA, SERVE = "ROSA", "Ray Serve"
-PARTS = {"rosa": ROSA, "serve": SERVE}
+ROSA, SERVE, PAIR = "ROSA", "Ray Serve", "ROSA, two servers"
+PARTS = {"rosa": ROSA, "serve": SERVE, "pair": PAIR}
 MAX_MISSED = {"worker": 1, "gpu": 1, "slow": 1, "link": 1, "raylet": 1, "node": 1, "head": 1}  # by one robot
+MAX_MISSED_OF_PAIR = 2
 BUSY = (
     2.0  # processes per core that wanted to run: seconds measured beside so many are not those of the server
 )
 Row = dict[str, Any]
 Plan = list[tuple[Row, Callable[[], Row]]]
+
+
+@contextmanager
+def pair_plan(repeat: int) -> Iterator[Plan]:
+    """Two servers, robots that know both, and one of them killed in turn."""
+    with tempfile.TemporaryDirectory(prefix="rosa-two-servers-") as folder:
+        pair: list[TwoServers] = []  # started with the first repetition, as there may be none left to do
+
+        def measure(number: int) -> Row:
+            if not pair:
+                pair.append(TwoServers(Path(folder), ROBOTS))
+            pair[0].all_served(time.monotonic() + CALM_S, ROBOTS)
+            loss = asdict(pair[0].lose(number % 2, ROBOTS))
+            return loss | {"healed_s": loss["worst_s"]}  # all its robots are served by the other one
+
+        def head(number: int) -> Row:
+            return {"part": PAIR, "what": "gateway", "repetition": number}
+
+        try:
+            yield [(head(number), partial(_row, partial(measure, number))) for number in range(1, repeat + 1)]
+        finally:
+            for one in pair:
+                one.close()
 
 
 def plan_of(part: str, repeat: int, only: Sequence[str], stage: FaultyMachines) -> Plan:
@@ -107,6 +136,7 @@ def aims_of(rows: Sequence[Row]) -> list[Row]:
         lowest = min(row["times"] for row in rows)
         missing = [one.name for one in FAULTS if one.name not in ours]
         missing += [f"{SERVE}: {name}" for name in OF_SERVE if name not in theirs]
+        missing += [PAIR] if all(row["part"] != PAIR for row in rows) else []
         value = f"{lowest} of each of {len(rows)}" + (f"; missing: {', '.join(missing)}" if missing else "")
         aims.append(
             {
@@ -124,6 +154,18 @@ def aims_of(rows: Sequence[Row]) -> list[Row]:
                     "aim": f"{what}: no robot misses more than {limit} deadline{'s'[: limit > 1]}",
                     "value": f"{highest}" + (f", in {often} of {row['times']}" if often else ""),
                     "holds": highest <= limit,
+                }
+            )
+    for row in rows:
+        if row["part"] == PAIR and row["times"] > row["failed"]:
+            highest = row["max_missed_by_one_robot"]
+            aims.append(
+                {
+                    "aim": f"gateway, robots that know two: none misses more than {MAX_MISSED_OF_PAIR} deadlines",
+                    "value": f"{highest}, {row['robots_lost']} robots lost, {row['missed_by_others']} calls of others",
+                    "holds": highest <= MAX_MISSED_OF_PAIR
+                    and not row["robots_lost"]
+                    and not row["missed_by_others"],
                 }
             )
     if ours:
@@ -157,7 +199,7 @@ def save(repetitions: Sequence[Row], path: Path = RESULT) -> None:
     busy = sum(one["load"] > BUSY * cores for one in repetitions)
     notes = [
         f"{ROBOTS} robots on the first machine and 4 on the second, SLO 500 ms; `max_missed` counts until all is as"
-        " before. `healed`: until a worker is ready again, or back.",
+        " before. `healed`: until a worker is ready again, or back; of two servers, until each robot is answered.",
         f"{busy} of {len(repetitions)} repetitions began at a load above {BUSY * cores:g}: their seconds are those of a"
         " busy machine. A load column has the lowest, the median and the highest.",
         measured_at(repetitions),
@@ -217,7 +259,10 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--part", choices=PARTS, default="rosa", help="ROSA's faults, or Ray Serve's own restart"
+        "--part",
+        choices=PARTS,
+        default="rosa",
+        help="ROSA's faults on Ray, Ray Serve's own restart, or one of two servers killed of which robots know both",
     )
     parser.add_argument("--repeat", type=int, default=REPEAT)
     parser.add_argument("--only", action="append", choices=[one.name for one in FAULTS], default=[])
@@ -225,7 +270,7 @@ def main() -> int:
         "--resume", action="store_true", help="keep what was measured; else this part begins anew"
     )
     arguments = parser.parse_args()
-    if why := denied():
+    if arguments.part != "pair" and (why := denied()):
         print(f"this needs network namespaces, which need root and `ip`: {why}", file=sys.stderr)
         return 2
     if arguments.part == "serve" and not complete():
@@ -239,8 +284,12 @@ def main() -> int:
             for one in before
             if one["part"] != PARTS[arguments.part] or (named is not None and one["what"] not in named)
         ]
-    with FaultyMachines(ROBOTS, LOGS) as stage:
-        rows = collected(before, plan_of(arguments.part, arguments.repeat, arguments.only, stage))
+    if arguments.part == "pair":
+        with pair_plan(arguments.repeat) as plan:
+            rows = collected(before, plan)
+    else:
+        with FaultyMachines(ROBOTS, LOGS) as stage:
+            rows = collected(before, plan_of(arguments.part, arguments.repeat, arguments.only, stage))
     aims = aims_of(rows_of(rows))
     for row in rows_of(rows):
         print(json.dumps(row))

@@ -11,6 +11,7 @@ from benchmarks.paper.published import LIBRARY, Row
 from rosa_contract.config.factory import Factory
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.scheduler.choosing.limit import limit_hz
+from rosa_server.scheduler.problem import problem_from
 from rosa_sim.fleet.compare import SIMULATED, row_of
 from rosa_sim.fleet.execute import execute, joinings
 from rosa_sim.fleet.measure import Meter
@@ -74,7 +75,7 @@ def executed(window: Window, workload: str, system: str, robots: int) -> Row:
             "meet": {},
             "refused": refused,
         }
-    head = (robots, factory.server_cluster.num_servers, RANDOM, limit_hz(factory, LIBRARY))
+    head = (robots, factory.server_cluster.num_servers, RANDOM, limit_hz(problem_from(factory), LIBRARY))
     return row_of(
         loaded,
         SIMULATED,

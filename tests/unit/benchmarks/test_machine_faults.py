@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.faults import machine_faults
-from benchmarks.faults.machine_faults import ROSA, SERVE, aims_of, collected, kept, plan_of, rows_of
+from benchmarks.faults.machine_faults import PAIR, ROSA, SERVE, aims_of, collected, kept, plan_of, rows_of
 from rosa_sim.machines.faults import FAULTS, VERSION, Cost, Fault, FaultyMachines
 
 
@@ -95,6 +95,11 @@ def test_twenty_of_each_are_wanted_and_it_says_which_are_missing() -> None:
     wanted = aim(rows, "20 repetitions")
     assert not wanted["holds"] and "Ray Serve: worker" in wanted["value"]
     rows += [row(SERVE, name, n, healed_s=10.0) for name in ("worker", "node") for n in range(1, 21)]
+    assert not aim(rows, "20 repetitions")["holds"] and PAIR in aim(rows, "20 repetitions")["value"]
+    rows += [row(PAIR, "gateway", n, max_missed=1) for n in range(1, 21)]
     assert aim(rows, "20 repetitions")["holds"]
+    assert aim(rows, "robots that know two")["holds"]
+    assert not aim([*rows, row(PAIR, "gateway", 21, max_missed=3)], "robots that know two")["holds"]
+    assert not aim([*rows, row(PAIR, "gateway", 21, lost=1)], "robots that know two")["holds"]
     assert aim(rows, "worker: as before sooner")["holds"]
     assert not aim(rows[:-1], "20 repetitions")["holds"]
