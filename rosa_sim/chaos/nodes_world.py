@@ -245,7 +245,8 @@ class NodesWorld(FaultyRobots):
             made, call = action.output, action.call
             asked = (call.robot_id, call.component, call.request_id)
             raise_first(self.fleet.made_for(asked, made.asked), self.now_s)
-            raise_first(self.fleet.ran(node.name, node.node_core.epoch, made), self.now_s)
+            given_to = call.worker_id.rpartition("/")[0]
+            raise_first(self.fleet.ran(node.name, node.node_core.epoch, made, given_to), self.now_s)
         known = self._ends_of.get(action.call.connection)
         if known is not None:
             self.counts[f"answer {action.cause or OK}"] += 1

@@ -20,7 +20,7 @@ ONE_GATEWAY = (
 BUDGET_SHRINKS = "budget_shrinks"  # a call is forwarded with what is left of its budget, at the most
 ITS_OWN_ANSWER = "its_own_answer"  # what a robot is answered was made for that very request
 NO_OLD_EPOCH = (
-    "no_old_epoch"  # no answer counts of a worker of a schedule in which its replica was another one
+    "no_old_epoch"  # no answer counts of a schedule in which the replica that was asked was another one
 )
 ONE_SCHEDULE = "one_schedule"  # no two gateways run different schedules with one number, and it never falls
 
@@ -95,20 +95,25 @@ class Fleet:
         if asked != made:
             yield ITS_OWN_ANSWER, f"{asked} is answered with what was made for {made}"
 
-    def ran(self, node: str, epoch: int, made: Made) -> Iterator[RuleBroken]:
-        """A gateway, in `epoch`, counts the answer of a worker."""
+    def ran(self, node: str, epoch: int, made: Made, asked: str = "") -> Iterator[RuleBroken]:
+        """A gateway, in `epoch`, counts the answer of a worker. `asked`: the replica that it gave the call to; another
+        gateway runs it on any replica of that one's queue in its own schedule, as it does with its own robots' calls.
+        """
+        asked = asked or made.replica
         what = f"{node} counts in epoch {epoch} what {made.replica} has answered in epoch {made.epoch}"
-        one = self._replica(made.epoch, made.replica)
+        one, wanted = self._replica(made.epoch, made.replica), self._replica(made.epoch, asked)
         for earlier in self.adopted.get(made.node, ()):
             if made.started <= earlier <= made.epoch and self._replica(earlier, made.replica) != one:
                 yield (
                     NO_OLD_EPOCH,
                     f"{what}; its worker is of epoch {made.started}, in epoch {earlier} it is another one",
                 )
-        since = [one for one in self.adopted.get(node, ()) if made.epoch < one <= epoch]
+        since = [later for later in self.adopted.get(node, ()) if made.epoch < later <= epoch]
         for later in since if made.epoch < epoch else [epoch]:
-            if one is None or self._replica(later, made.replica) != one:
-                yield NO_OLD_EPOCH, f"{what}; in epoch {later} it is another one"
+            if wanted is None or self._replica(later, asked) != wanted:
+                yield NO_OLD_EPOCH, f"{what} for {asked}; in epoch {later} that is another one"
+        if wanted is not None and (one is None or one[0] != wanted[0]):
+            yield NO_OLD_EPOCH, f"{what} for {asked}, which has another model"
 
     def _replica(self, epoch: int, name: str) -> tuple[str, ...] | None:
         """What its workers are; none where the schedule has none."""

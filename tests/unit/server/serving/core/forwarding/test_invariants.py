@@ -62,6 +62,29 @@ def test_an_answer_of_a_newer_schedule_counts_where_its_replica_is_the_same_in_b
     assert [rule for rule, _ in made.ran("b", 0, Answer("a", "gpu1", 2, 2))] == [NO_OLD_EPOCH]
 
 
+def test_what_another_gateway_runs_on_a_server_of_the_same_queue_counts_while_the_one_that_was_asked_is_the_same() -> (
+    None
+):
+    """That gateway, of an older schedule, does so with its own robots' calls, too."""
+    made = fleet(lacks=2)
+    assert not list(made.ran("a", 2, Answer(replica="gpu1", epoch=0), asked="gpu0"))
+    assert [rule for rule, _ in made.ran("a", 2, Answer(replica="gpu0", epoch=0), asked="gpu1")] == [
+        NO_OLD_EPOCH
+    ]
+
+
+def test_no_answer_counts_of_another_model_than_that_of_the_replica_that_was_asked() -> None:
+    made = fleet(lacks=9)
+    replicas = dict(made.schedules[0].placement.replicas)
+    replicas["gpu1"] = replace(replicas["gpu1"], model="another")
+    made.schedules[0] = replace(
+        made.schedules[0], placement=replace(made.schedules[0].placement, replicas=replicas)
+    )
+    assert [rule for rule, _ in made.ran("a", 2, Answer(replica="gpu1", epoch=0), asked="gpu0")] == [
+        NO_OLD_EPOCH
+    ]
+
+
 def test_one_number_is_that_of_one_schedule_and_a_gateway_goes_to_later_ones_alone() -> None:
     made = fleet()
     assert [rule for rule, _ in made.runs("b", plan(1))] == [ONE_SCHEDULE], "another one with the number 1"
