@@ -130,18 +130,18 @@ class ChunkedPrefill:
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             ring.write(layer, rows, key, value)
-            own = [held[layer].index_select(0, reads)[:, :end].transpose(1, 2) for held in _of(ring)]
+            keys, values = (held[layer].index_select(0, reads)[:, :end].transpose(1, 2) for held in _of(ring))
             chunk = functional.scaled_dot_product_attention(
-                query[:count].transpose(0, 1)[None], *own, attn_mask=sees, enable_gqa=True
+                query[:count].transpose(0, 1)[None], keys, values, attn_mask=sees, enable_gqa=True
             )
             out = [chunk[0].transpose(0, 1)]
             if len(slots):
-                theirs = [held[layer].index_select(0, slots).transpose(1, 2) for held in _of(ring)]
+                keys, values = (held[layer].index_select(0, slots).transpose(1, 2) for held in _of(ring))
                 asked = query[count:, :, None]
                 out.append(
-                    functional.scaled_dot_product_attention(asked, *theirs, attn_mask=mask, enable_gqa=True)[
-                        :, :, 0
-                    ]
+                    functional.scaled_dot_product_attention(
+                        asked, keys, values, attn_mask=mask, enable_gqa=True
+                    )[:, :, 0]
                 )
             return torch.cat(out)
 

@@ -99,7 +99,7 @@ class Robot:
         self.socket = context.socket(zmq.DEALER)
         self.socket.linger = 0
         self._address, self._number, self._looks = address, number, looks(number)
-        self._ids, self._token = itertools.count(1), b""
+        self._ids, self._token = itertools.count(1), ""
         self._asked: dict[int, tuple[str, float]] = {}
         self.rounds = 0
 
@@ -207,11 +207,11 @@ def measure(robots: Sequence[int], turns: int, seconds: float) -> list[Row]:
             for count in robots:
                 for row in order[turn % len(order) :] + order[: turn % len(order)]:
                     server, pipe = sides[row]
-                    before_s = cpu_s(server.pid)
+                    before_s = cpu_s(server.pid or 0)
                     pipe.send((count, seconds if turn >= 0 else 0.5))
                     rounds, took_s, system1_ms = said(pipe, seconds + START_S + ANSWER_S)
                     if turn >= 0:
-                        spent_ms = 1000 * (cpu_s(server.pid) - before_s) / rounds
+                        spent_ms = 1000 * (cpu_s(server.pid or 0) - before_s) / rounds
                         seen.setdefault((count, row), []).append((rounds / took_s, spent_ms, system1_ms))
             print(f"turn {turn + 1} of {turns} done", file=sys.stderr, flush=True)
         for _, pipe in sides.values():

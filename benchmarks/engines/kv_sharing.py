@@ -239,7 +239,7 @@ class Bench:
         return run
 
     def cache_bytes(self, tokens: int) -> int:
-        return self.network.config.cache_bytes(tokens, self.dtype.itemsize)
+        return self.network.cache_bytes(tokens)
 
     def equal(self) -> tuple[bool, float]:
         """Whether the batched engine says what isolated execution says, and how far its chunks are off at most."""
@@ -297,7 +297,7 @@ def measure(bench: Bench, model: str, seconds: float, rounds: int) -> Iterator[R
             runs[name].append(way(seconds))
     best = {name: max(done, key=lambda run: run.frames_s) for name, done in runs.items()}
     for name, run in best.items():
-        way, _, k = name.partition(" ")
+        kind, _, k = name.partition(" ")
         yield {
             "model": model,
             "work": work.name,
@@ -305,7 +305,7 @@ def measure(bench: Bench, model: str, seconds: float, rounds: int) -> Iterator[R
             "S": work.steps,
             "N": work.tokens,
             "k": int(k or work.tokens),
-            "way": way,
+            "way": kind,
             "actions_hz": round(run.frames_s * work.robots * bench.network.config.horizon, 1),
             "tokens_s": round(run.tokens / run.seconds, 1),
             "frame_ms": round(1000 / run.frames_s, 2),

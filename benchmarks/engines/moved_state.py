@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -39,7 +39,7 @@ SIDE, MAX_DIFFERENCE_RAD = 96, 1e-3
 PROMPTS = {"vla": "put the red block into the left bin", "token_policy": "pick up the cube"}
 
 
-def looks(count: int, images: dict[str, tuple[int, int]]) -> Iterator[ModelInput]:
+def looks(count: int, images: Mapping[str, tuple[int, int]]) -> Iterator[ModelInput]:
     """Observations of one robot, each with a name."""
     rng = np.random.default_rng(3)
     for number in range(count):
@@ -75,9 +75,8 @@ def measure(name: str, engine: str, count: int) -> Row:
         backend.load()
         backend.warm_up()
     spec = here.input_spec
-    sizes = {camera: tuple(size) for camera, size in spec.images.items()}
     stays, moved, again_stays, again_moved, differs = [], [], [], [], 0.0
-    for number, look in enumerate(looks(2 * count, sizes)):
+    for number, look in enumerate(looks(2 * count, spec.images)):
         look = replace(look, prompt=PROMPTS[name])
         ms, alone = asked(here, replace(look, observation=f"2:{number}", robot="r2"))
         stays.append(ms)

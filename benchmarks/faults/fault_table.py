@@ -196,8 +196,11 @@ def show(rows: list[dict[str, Any]], aims: list[dict[str, Any]]) -> None:
         "arm holds max s",
         "holding ordered max ms",
         "still max s",
+        "called a human",
+        "late commands",
+        "done after it",
+        "episode s",
     )
-    columns += ("called a human", "late commands", "done after it", "episode s")
     print("  ".join([columns[0].ljust(20), *columns[1:]]))
     for row in rows:
         cells = [str(row[column]).rjust(len(column)) for column in columns[1:]]

@@ -30,8 +30,9 @@ import yaml
 from benchmarks import ROOT
 from benchmarks.faults.fault_table import added, aims_of, measured_at, rows_of, show, taken, write
 from benchmarks.provenance import commit
-from rosa_client.bringup.bringup import BringupError, end_on_signals
+from rosa_client.bringup.bringup import end_on_signals
 from rosa_client.bringup.graph import Robot, robot_graph
+from rosa_client.bringup.supervisor import BringupError
 from rosa_contract.errors import ContractError
 from rosa_sim.controller.graph import CELL, behind_ros2_control
 from rosa_sim.demo.episodes import EpisodeError, episodes

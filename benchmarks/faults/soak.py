@@ -13,6 +13,7 @@ import os
 import platform
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def aims_of(result: Soak) -> list[dict[str, Any]]:
     in_time = 1 - missed / max(1, calls)
     words = f"{MIN_IN_TIME:.0%} of the calls end in time, killed workers and all"
     aims.append({"aim": words, "value": f"{in_time:.2%}", "holds": calls > 0 and in_time >= MIN_IN_TIME})
-    for name, words, limit in (
+    limits: tuple[tuple[str, str, Callable[[float], float]], ...] = (
         (
             "descriptors",
             f"descriptors grow by at most {MORE_DESCRIPTORS}",
@@ -55,7 +56,8 @@ def aims_of(result: Soak) -> list[dict[str, Any]]:
         ),
         ("resident_mb", "memory (MB) grows by at most a tenth", lambda was: was * MORE_MEMORY),
         ("p50_ms", "p50 of the calls (ms) grows by at most a half", lambda was: was * MORE_LATENCY),
-    ):
+    )
+    for name, words, limit in limits:
         before, after = flatness(result.samples, name)
         aims.append({"aim": words, "value": f"{before:.1f} to {after:.1f}", "holds": after <= limit(before)})
     return aims

@@ -352,9 +352,9 @@ def plot(rows: Sequence[Row], path: Path) -> None:
         axes[1].set_title(f"{row['robots']:,} robots, {row['nodes_lost']} nodes lost: actions/s", fontsize=10)
     both = {row["what"]: row for row in rows if row["part"] == "ray"}
     if {"local", "ray"} <= set(both):
-        names = {"p50_ms": "p50", "p99_ms": "p99", "gateway_cpu_us_per_call": "CPU", "ready_s": "start"}
-        ratios = [both["ray"][name] / both["local"][name] for name in names]
-        axes[2].bar(list(names.values()), ratios, color="0.5")
+        bars = {"p50_ms": "p50", "p99_ms": "p99", "gateway_cpu_us_per_call": "CPU", "ready_s": "start"}
+        ratios = [both["ray"][name] / both["local"][name] for name in bars]
+        axes[2].bar(list(bars.values()), ratios, color="0.5")
         axes[2].axhline(1.0, color="k", linestyle=":", linewidth=1)
         axes[2].set_title("Ray, times local workers", fontsize=10)
     figure.savefig(path, dpi=120)

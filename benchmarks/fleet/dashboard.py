@@ -168,7 +168,8 @@ def share_of_a_core(process: psutil.Process, seconds: float) -> float:
     before, begin_s = process.cpu_times(), time.monotonic()
     time.sleep(seconds)
     after = process.cpu_times()
-    return ((after.user - before.user) + (after.system - before.system)) / (time.monotonic() - begin_s)
+    spent_s: float = (after.user - before.user) + (after.system - before.system)
+    return spent_s / (time.monotonic() - begin_s)
 
 
 def dashboard_process() -> psutil.Process:

@@ -287,9 +287,9 @@ def main() -> None:
     parser.add_argument("--robots", default=",".join(map(str, SIZES)))
     parser.add_argument("--planned", default=",".join(map(str, PLANNED)))
     parser.add_argument("--gateways", default=",".join(map(str, GATEWAYS)))
-    kept = parser.add_mutually_exclusive_group()
-    kept.add_argument("--only-gateways", action="store_true", help="keep the other rows of the last run")
-    kept.add_argument("--only-planned", action="store_true", help="keep the other rows of the last run")
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--only-gateways", action="store_true", help="keep the other rows of the last run")
+    either.add_argument("--only-planned", action="store_true", help="keep the other rows of the last run")
     parser.add_argument(
         "--seconds",
         type=float,

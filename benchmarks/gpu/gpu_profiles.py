@@ -11,12 +11,14 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 
 from benchmarks import RESULTS
 from benchmarks.engines import kv_sharing, pipelined_decode
 from benchmarks.engines.gpu_report import Report, Row, add_arguments, device_of, free
+from rosa_server.engines.kv_sharing.passes import PassCall
 from rosa_server.models.token_policy.config import OPENVLA_7B
 from rosa_server.models.vla.config import PI05, SHIPPED
 
@@ -47,7 +49,7 @@ def acting(
         bench = kv_sharing.Bench(network, kv_sharing.Work("paper", size, 2 if tiny else STEPS))
         calls = [next(bench.calls_of(robot, 0)) for robot in range(size)]
 
-        def run(bench: kv_sharing.Bench = bench, calls: Sequence[kv_sharing.PassCall] = calls) -> object:
+        def run(bench: kv_sharing.Bench = bench, calls: Sequence[PassCall] = calls) -> object:
             with torch.inference_mode():
                 return bench.batch(calls)
 
@@ -64,7 +66,7 @@ def speaking(
     bench = pipelined_decode.Bench(decoder, config, device)
     for size in BATCHES[:2] if tiny else BATCHES:
         way = bench.static(size)
-        yield size, lambda way=way: way(0.0)
+        yield size, partial(way, 0.0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,11 +17,12 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks import RESULTS
 from benchmarks.conclude import ON_ONE_CORE, print_aims, write
 from benchmarks.paper.partitions import placed, servers_for
-from benchmarks.paper.published import LIBRARY, Row
+from benchmarks.paper.published import LIBRARY
 from rosa_contract.config.factory import Factory
 from rosa_server.scheduler.choosing.choice import choose
 from rosa_server.scheduler.placement.servers import kinds_of
@@ -52,6 +53,7 @@ WORDS = {
 }
 WARM_UP_S, SECONDS, VARIATION = 10.0, 30.0, 0.03
 NOISE, IN_TIME = 0.02, 0.99
+Row = dict[str, Any]
 Planned = Callable[[int], tuple[System, ...]]  # by servers; the readings that count
 
 
@@ -125,7 +127,7 @@ def held(name: str, planned: Planned, servers: int | None, wanted_hz: float) -> 
     """With how many servers it holds, from those with which it is planned; None: with no number that was tried."""
     row: Row = {f"{name}_planned": servers, name: None}
     for more in range(4):
-        best: Row = {}
+        best: dict[str, float] = {}
         for system in planned(servers + more) if servers is not None else ():
             runs = [_run(system, start) for start in (RANDOM, TOGETHER)]
             hz, in_time = min(run[0] for run in runs), min(run[1] for run in runs)
@@ -153,7 +155,7 @@ def aims_of(rows: Sequence[Row]) -> list[Row]:
     aims: list[Row] = []
     for mine, others in ((ROSA, (PUBLISHED, *WEIGHTS)), (SHARED, (ROSA,))):
         for other in others:
-            shares = [float(row[other]) / float(row[mine]) for row in rows if row[other] and row[mine]]  # type: ignore[arg-type]
+            shares = [float(row[other]) / float(row[mine]) for row in rows if row[other] and row[mine]]
             never = sum(row[other] is None for row in rows)
             value = f"{min(shares):.2f}x to {max(shares):.2f}x" + f", {never} never hold" * (never > 0)
             holds = min(shares) >= 1 and all(row[mine] for row in rows)

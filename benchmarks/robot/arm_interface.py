@@ -146,7 +146,7 @@ def in_simulated_time(variant: Variant, seconds: float) -> tuple[dict[str, Any],
         now_s = step * update_s
         while next_one < len(commands) and arrives_s[next_one] <= now_s:
             if forward:
-                panda.positions(commands[next_one].q_rad)
+                panda.positions(commands[next_one].q_rad.tolist())
             else:
                 way = waypoints(settings, commands[next_one])
                 points = [Point(one.q_rad, one.velocity_rad_s, one.after_s) for one in way]
@@ -169,9 +169,14 @@ def in_simulated_time(variant: Variant, seconds: float) -> tuple[dict[str, Any],
 def live(variant: Variant, seconds: float, folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """One variant with real processes: its measures and its curves."""
     controller = "forward_position_controller" if variant.command == "forward_position" else "jtc"
-    arm = {"namespace": "hardware", "command": variant.command, "controller": controller}
-    arm |= {"lookahead_s": max(variant.lookahead_ms / 1000, 1e-3), "max_following_error_rad": 1.0}
-    arm["smooth"] = variant.smooth
+    arm: dict[str, str | float] = {
+        "namespace": "hardware",
+        "command": variant.command,
+        "controller": controller,
+        "lookahead_s": max(variant.lookahead_ms / 1000, 1e-3),
+        "max_following_error_rad": 1.0,
+        "smooth": variant.smooth,
+    }
     robot, trace = folder / "robot.yaml", folder / "trace.npz"
     robot.write_text(yaml.safe_dump({"extends": str(ROBOT), "arm": arm}))
     spec = load_robot(robot)

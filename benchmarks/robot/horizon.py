@@ -85,7 +85,8 @@ def at_equal_success(rows: Sequence[Row], kind: str, lowest: float) -> Row | Non
 def static_at(rows: Sequence[Row], horizon: float) -> float:
     """The static curve's success at a mean horizon, linear between its points."""
     points = sorted((row["mean_horizon"], row["success"]) for row in rows if row["policy"] == STATIC)
-    return float(np.interp(horizon, *zip(*points, strict=True)))
+    horizons, successes = zip(*points, strict=True)
+    return float(np.interp(horizon, horizons, successes))
 
 
 def aims_of(scene: str, rows: Sequence[Row]) -> list[Row]:
@@ -95,7 +96,10 @@ def aims_of(scene: str, rows: Sequence[Row]) -> list[Row]:
     above = {f"{row['setting']:g}": round(gain, 3) for row, gain in zip(dynamic, gains, strict=True)}
     lowest = max(row["success"] for row in rows) - 0.02
     fixed, free = (at_equal_success(rows, kind, lowest) for kind in (STATIC, THRESHOLD))
-    both = free is not None and fixed is not None
+    longer = fewer = False
+    if free is not None and fixed is not None:
+        longer = free["mean_horizon"] > fixed["mean_horizon"]
+        fewer = free["inferences"] < fixed["inferences"]
     return [
         {
             "aim": f"{scene} scene: every threshold succeeds more often than static at its mean horizon (gain by t)",
@@ -105,12 +109,12 @@ def aims_of(scene: str, rows: Sequence[Row]) -> list[Row]:
         {
             "aim": f"{scene} scene: within 2 points of the best success the longest horizon is dynamic (it, static)",
             "value": [row["mean_horizon"] if row else 0 for row in (free, fixed)],
-            "holds": bool(both and free["mean_horizon"] > fixed["mean_horizon"]),
+            "holds": longer,
         },
         {
             "aim": f"{scene} scene: and it needs the fewest inferences per task (dynamic, static)",
             "value": [row["inferences"] if row else 0 for row in (free, fixed)],
-            "holds": bool(both and free["inferences"] < fixed["inferences"]),
+            "holds": fewer,
         },
     ]
 

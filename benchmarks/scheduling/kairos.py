@@ -376,7 +376,7 @@ def main() -> None:
 def write(file: Path, args: argparse.Namespace, rows: list[Row]) -> None:
     """The results so far; the aims once every part is there."""
     complete = {one["part"] for one in rows} == {"published", *PARTS}
-    result = {
+    result: Row = {
         "name": "kairos",
         "command": f"python -m benchmarks.scheduling.kairos --tasks {args.tasks} --seeds {args.seeds}",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),

@@ -248,7 +248,7 @@ def _fleets(out: Aims, rows: list[dict[str, Any]]) -> None:
             new = find(rows, **what, horizon="dynamic")
             return [saved(new, one) for one in old]
 
-        what = {"robots": robots}
+        what: dict[str, Any] = {"robots": robots}
         out.within(
             f"kairos, {robots} robots back to back: average lower than both baselines by",
             gains(part="fleet", **what, order=KAIROS),

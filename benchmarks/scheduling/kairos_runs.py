@@ -74,9 +74,16 @@ def rate_hz(workload: Workload, load: float, static: list[Task], server: Tier = 
     return load * 1000 * server.max_batch / server.profile[server.max_batch] / rounds
 
 
-def new_replay(order: str | OrderOf, *tiers: Tier, settings: str = "", known: Any = None) -> Replay:
+def new_replay(
+    order: str | OrderOf,
+    edge: Tier = EDGE,
+    cloud: Tier | None = None,
+    *,
+    settings: str = "",
+    known: Any = None,
+) -> Replay:
     """One edge server unless said otherwise."""
-    return Replay(order, *(tiers or (EDGE,)), ahead_s=AHEAD_S, settings=settings, known=known)
+    return Replay(order, edge, cloud, ahead_s=AHEAD_S, settings=settings, known=known)
 
 
 class Bench:

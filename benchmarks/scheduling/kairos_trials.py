@@ -69,8 +69,8 @@ class GittinsIndex(NoKinds):
 
     def __init__(self, learned: TaskLengths) -> None:
         super().__init__(learned)
-        self._all = np.zeros(0)
-        self._kinds: dict[str, np.ndarray] = {}
+        self._all_s = np.zeros(0)
+        self._kinds_s: dict[str, np.ndarray] = {}
         self._found: dict[tuple[str, float], float] = {}
 
     def round_s(self, kind: str) -> float:
@@ -78,10 +78,10 @@ class GittinsIndex(NoKinds):
 
     def left_s(self, kind: str, acted_s: float) -> float:
         """In acted seconds, of the tasks that have ended, weighted as for their mean."""
-        if self._learned.changed or not len(self._all):
+        if self._learned.changed or not len(self._all_s):
             data = self._learned.to_data()
-            self._kinds = {name: np.array([one[0] for one in ended]) for name, ended in data.items()}
-            self._all = np.concatenate([*self._kinds.values(), np.zeros(0)])
+            self._kinds_s = {name: np.array([one[0] for one in ended]) for name, ended in data.items()}
+            self._all_s = np.concatenate([*self._kinds_s.values(), np.zeros(0)])
             self._found.clear()
         key = kind, acted_s
         if key not in self._found:
@@ -89,7 +89,7 @@ class GittinsIndex(NoKinds):
         return self._found[key]
 
     def _index_s(self, kind: str, acted_s: float) -> float:
-        others, own = self._all[self._all > acted_s], self._kinds.get(kind, np.zeros(0))
+        others, own = self._all_s[self._all_s > acted_s], self._kinds_s.get(kind, np.zeros(0))
         if not len(others):
             return self._learned.left_s(kind, acted_s)
         own = own[own > acted_s]

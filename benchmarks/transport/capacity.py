@@ -71,7 +71,7 @@ class Robot:
         height, width = PICTURES[KILOBYTES]
         info = m.CameraInfo(height=height, width=width, encoding="jpeg")
         self._named = name, f"kb{KILOBYTES}", {"front": info}, {"state": STATE}
-        self._token = b""
+        self._token = ""
         self._number = 0
         self.welcome = False
         self.spoke_s = 0.0
@@ -94,7 +94,7 @@ class Robot:
     def read(self) -> float:
         """Read what has come. Returns how long a call took that was answered, in s; 0: none was."""
         took_s = 0.0
-        while self.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+        while int(self.socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
             answer = codec.decode(self.socket.recv_multipart(copy=False))
             if isinstance(answer, m.Welcome):
                 self._token, self.welcome = answer.token, True
@@ -129,7 +129,7 @@ class Crowd:
         self._context.max_sockets = len(names) + 16
         self._robots = [Robot(self._context, ways, name) for name in names]
         self._epoll = select.epoll()
-        self._by_fd = {robot.socket.fd: robot for robot in self._robots}
+        self._by_fd = {robot.socket.fileno(): robot for robot in self._robots}
         for fd in self._by_fd:
             self._epoll.register(fd, select.EPOLLIN)
         self._state = np.linspace(-1, 1, STATE).astype(np.float32)
@@ -239,7 +239,7 @@ def measure(robots: int, seconds: float) -> list[Row]:
         hz = 0.0
         while not rows or rows[-1]["limit"] == "":
             before, began_s, waited_s = spent_ns(number), time.monotonic(), waited_for_core_s(number)
-            others_s = [cpu_s(crowd.pid) for crowd in crowds], sum(_workers_s(gateway))
+            others_s = [cpu_s(crowd.pid or 0) for crowd in crowds], sum(_workers_s(gateway))
             for index, pipe in enumerate(pipes):
                 pipe.send((seconds, robots / hz if hz else inf, index))
             seen = [said(pipe, seconds + AFTER_S + START_S) for pipe in pipes]
@@ -248,7 +248,7 @@ def measure(robots: int, seconds: float) -> list[Row]:
             busy = {
                 "gateway": sum(spent.values()) / lasted_s,
                 "worker": (sum(_workers_s(gateway)) - others_s[1]) / lasted_s,
-                "robots": (sum(cpu_s(crowd.pid) for crowd in crowds) - sum(others_s[0])) / lasted_s,
+                "robots": (sum(cpu_s(crowd.pid or 0) for crowd in crowds) - sum(others_s[0])) / lasted_s,
             }
             thread = max(spent, key=lambda name: spent[name])
             rows.append(

@@ -104,7 +104,7 @@ def calibrating_process(cameras: int, pipe: Any) -> None:
 
 def said(socket: zmq.Socket[bytes], limit_s: float) -> Any:
     """The next message of the worker. Raises `TimeoutError`."""
-    if not socket.poll(1000 * limit_s):
+    if not socket.poll(int(1000 * limit_s)):
         raise TimeoutError(f"the worker said nothing for {limit_s:g} s")
     return codec.decode(socket.recv_multipart())
 
@@ -144,13 +144,13 @@ def worked(latency_ms: float, cameras: int, seconds: float, rows: bool = True) -
                 answered += 1
                 now_s = time.perf_counter()
                 if answered == WARM:
-                    begun_s, cpu, took_us = now_s, cpu_s(process.pid), done.counts["took_us"]
+                    begun_s, cpu, took_us = now_s, cpu_s(process.pid or 0), done.counts["took_us"]
                 elif answered > WARM and now_s - begun_s >= seconds:
                     batches, passed_s = answered - WARM, now_s - begun_s
                     took_ms = (done.counts["took_us"] - took_us) / 1000
                     return Worked(
                         batches * BATCH / passed_s,
-                        1000 * (cpu_s(process.pid) - cpu) / batches,
+                        1000 * (cpu_s(process.pid or 0) - cpu) / batches,
                         took_ms / batches,
                     )
 

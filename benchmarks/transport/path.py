@@ -118,7 +118,7 @@ class Robot:
         height, width = PICTURES[kilobytes]
         infos = {camera: m.CameraInfo(height=height, width=width, encoding="jpeg") for camera in cameras}
         self._named = name, f"kb{kilobytes}", infos, {"state": STATE}
-        self._token = b""
+        self._token = ""
         self.asked: tuple[int, float, float] = (0, 0.0, 0.0)
 
     def ready(self) -> None:
@@ -153,9 +153,9 @@ class Robot:
         frames = self.socket.recv_multipart(copy=False)
         received_s = time.monotonic()
         answer = codec.decode(frames)
-        number, *sent = self.asked
+        number, began_s, sent_s = self.asked
         if isinstance(answer, m.Response) and answer.output is not None and answer.request_id == number:
-            trips[number] = (*sent, received_s, time.monotonic())
+            trips[number] = (began_s, sent_s, received_s, time.monotonic())
         elif not isinstance(answer, m.HealthReport):
             raise RuntimeError(f"expected a result, got {answer}")
         else:
@@ -252,13 +252,13 @@ def measure(
             for count in robots:
                 for side in (0, 1) if turn % 2 else (1, 0):
                     number += IDS_PER_TURN
-                    before_s = cpu_s(sides[side][0].pid)
+                    before_s = cpu_s(sides[side][0].pid or 0)
                     sides[side][2].send((count, seconds, number))
                     trips = said(sides[side][2], seconds + START_S + ANSWER_S)
                     if turn >= 0:
                         seen[side].setdefault(count, {}).update(trips)
                     if turn >= 0 and side == 1:
-                        spent_s[count] = spent_s.get(count, 0.0) + cpu_s(sides[side][0].pid) - before_s
+                        spent_s[count] = spent_s.get(count, 0.0) + cpu_s(sides[side][0].pid or 0) - before_s
             print(f"{kilobytes} kB: turn {turn + 1} of {turns} done", file=sys.stderr, flush=True)
         for each in (pipe, plain_pipe):
             each.send(None)

@@ -69,7 +69,7 @@ def picture(height: int, width: int, seed: int) -> EncodedImage:
     """As smooth as a picture of a table."""
     coarse = np.random.default_rng(seed).integers(0, 256, (height // 8, width // 8, 3), dtype=np.uint8)
     fine = cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
-    return encode_image(fine, "jpeg")
+    return encode_image(np.asarray(fine, np.uint8), "jpeg")
 
 
 def cpu_s(pid: int) -> float:

@@ -15,6 +15,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import matplotlib as mpl
@@ -113,8 +114,8 @@ def measured(
             {
                 "message": kind,
                 "codec": name,
-                "encode us": microseconds(lambda message=message: encode(message)),
-                "decode us": microseconds(lambda frames=frames: decode(frames)),
+                "encode us": microseconds(partial(encode, message)),
+                "decode us": microseconds(partial(decode, frames)),
                 "header bytes": len(frames[0]),
             }
         )
@@ -130,7 +131,7 @@ def aims(rows: list[Row]) -> list[Row]:
         return float(asks["encode us"] + answers["decode us"])
 
     def both(name: str) -> float:
-        return sum(found[kind, name]["encode us"] + found[kind, name]["decode us"] for kind in ROBOT)
+        return float(sum(found[kind, name]["encode us"] + found[kind, name]["decode us"] for kind in ROBOT))
 
     if (ROBOT[0], BY_HAND) not in found or (ROBOT[0], DECLARED) not in found:
         return []

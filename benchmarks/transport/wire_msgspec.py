@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from types import GenericAlias
 from typing import Annotated, Any
 
 import msgspec
@@ -48,11 +49,15 @@ def type_of(rule: rules.Rule) -> Any:
         case containers.Arrays():
             return dict[str, PACKED]
         case containers.Map():
-            return Annotated[dict[str, type_of(rule.rule)], msgspec.Meta(max_length=rule.max_entries)]
+            return Annotated[
+                GenericAlias(dict, (str, type_of(rule.rule))), msgspec.Meta(max_length=rule.max_entries)
+            ]
         case containers.Several():
-            return Annotated[list[type_of(rule.rule)], msgspec.Meta(max_length=rule.max_entries)]
+            return Annotated[
+                GenericAlias(list, type_of(rule.rule)), msgspec.Meta(max_length=rule.max_entries)
+            ]
         case containers.Pair():
-            return tuple[type_of(rule.first), type_of(rule.second)]
+            return GenericAlias(tuple, (type_of(rule.first), type_of(rule.second)))
         case schema.Object():
             return struct(rule.of)
     raise TypeError(rule)
@@ -75,16 +80,19 @@ def struct(kind: type[Any], head: Sequence[Any] = (), tail: Sequence[Any] = ()) 
         else:
             fields.append((name, wanted, field.default))
     made_of = [*head, *fields, *tail]
-    return msgspec.defstruct(kind.__name__, made_of, frozen=True, omit_defaults=True, kw_only=True)
+    defined: type[msgspec.Struct] = msgspec.defstruct(
+        kind.__name__, made_of, frozen=True, omit_defaults=True, kw_only=True
+    )
+    return defined
 
 
-class Head(msgspec.Struct):
+class Head(msgspec.Struct):  # type: ignore[misc,unused-ignore]  # it has types where it is installed
     v: Any
     type: str
 
 
 FRAMED: dict[type[Any], list[Any]] = {
-    m.Request: [("images", Annotated[list[struct(ImageHead)], msgspec.Meta(max_length=16)])],
+    m.Request: [("images", Annotated[GenericAlias(list, struct(ImageHead)), msgspec.Meta(max_length=16)])],
     m.Execute: [("frame_counts", list[Annotated[int, msgspec.Meta(ge=1, le=17)]])],
 }
 HEAD, TAIL = [("v", int), ("type", str)], [("checksum_", int, msgspec.field(name="#"))]
@@ -129,7 +137,7 @@ def encode(message: m.Message) -> list[Any]:
 
 
 def _summed(value: msgspec.Struct) -> bytes:
-    packed = PACKER.encode(value)[:-SUM_BYTES]
+    packed: bytes = PACKER.encode(value)[:-SUM_BYTES]
     return packed + zlib.crc32(packed).to_bytes(SUM_BYTES, "big")
 
 

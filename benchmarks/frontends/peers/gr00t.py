@@ -48,14 +48,15 @@ class Client:
             "data": {"observation": observation(seen), "options": None},
         }
         self._socket.send(pack(request, Dialect.ND))
-        if not self._socket.poll(PATIENCE_S * 1000):
+        if not self._socket.poll(int(PATIENCE_S * 1000)):
             self._socket.close()
             self._socket = self._connected()
             raise NoAnswer("nothing came")
         answer, _ = unpack(self._socket.recv())
         if isinstance(answer, dict):
             raise NoAnswer(answer["error"])
-        return answer[0]["actions"][0]
+        actions: np.ndarray = answer[0]["actions"][0]
+        return actions
 
     def close(self) -> None:
         self._socket.close()

@@ -29,7 +29,8 @@ class Client:
         result = self._model.get_result(timeout_ms=int(PATIENCE_S * 1000))
         if result is None:
             raise NoAnswer("nothing came")
-        return result["actions"]
+        actions: np.ndarray = result["actions"]
+        return actions
 
     def close(self) -> None:
         self._connection.close()

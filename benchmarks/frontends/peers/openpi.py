@@ -49,11 +49,12 @@ class Client:
 
     def call(self, seen: dict[str, np.ndarray]) -> np.ndarray:
         try:
-            return self._policy.infer(seen)["actions"]
+            actions: np.ndarray = self._policy.infer(seen)["actions"]
         except (RuntimeError, ConnectionClosed) as error:
             self._policy._ws.close()
             self._policy = WebsocketClientPolicy("127.0.0.1", self._port)
             raise NoAnswer(str(error)) from error
+        return actions
 
     def close(self) -> None:
         self._policy._ws.close()

@@ -23,7 +23,7 @@ def _infer(request: bytes, context: grpc.ServicerContext) -> bytes:
     return pickle.dumps({"actions": null_policy(pickle.loads(request))}, protocol=5)
 
 
-class _Policy(grpc.GenericRpcHandler):
+class _Policy(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         return grpc.unary_unary_rpc_method_handler(_infer) if details.method == METHOD else None
 
@@ -43,7 +43,8 @@ class Client:
         self._infer = self._channel.unary_unary(METHOD)
 
     def call(self, seen: dict[str, np.ndarray]) -> np.ndarray:
-        return pickle.loads(self._infer(pickle.dumps(seen, protocol=5)))["actions"]
+        actions: np.ndarray = pickle.loads(self._infer(pickle.dumps(seen, protocol=5)))["actions"]
+        return actions
 
     def close(self) -> None:
         self._channel.close()

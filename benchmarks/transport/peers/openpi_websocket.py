@@ -34,12 +34,12 @@ async def _handle(policy: Policy, socket: ServerConnection) -> None:
         except ConnectionClosed:
             return
         started_s = time.monotonic()
-        answer = {"actions": policy(seen)}
+        answer: dict[str, Any] = {"actions": policy(seen)}
         answer["server_timing"] = {"infer_ms": (time.monotonic() - started_s) * 1000}
         await socket.send(packer.pack(answer))
 
 
-async def _serve(port: int, policy: Policy) -> None:
+async def _serve(port: int | None, policy: Policy) -> None:
     handle = partial(_handle, policy)
     async with websocket_server(handle, "127.0.0.1", port, compression=None, max_size=None) as server:
         await server.serve_forever()
@@ -54,7 +54,8 @@ class Client:
         self._policy = WebsocketClientPolicy("127.0.0.1", urlsplit(address).port)
 
     def call(self, seen: dict[str, np.ndarray]) -> np.ndarray:
-        return self._policy.infer(seen)["actions"]
+        actions: np.ndarray = self._policy.infer(seen)["actions"]
+        return actions
 
     def close(self) -> None:
         self._policy._ws.close()

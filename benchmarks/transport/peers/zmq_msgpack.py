@@ -26,7 +26,8 @@ class Client:
 
     def call(self, seen: dict[str, np.ndarray]) -> np.ndarray:
         self._socket.send(msgpack_numpy.packb(seen))
-        return msgpack_numpy.unpackb(self._socket.recv())["actions"]
+        actions: np.ndarray = msgpack_numpy.unpackb(self._socket.recv())["actions"]
+        return actions
 
     def close(self) -> None:
         self._socket.close()
