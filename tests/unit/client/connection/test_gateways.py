@@ -249,7 +249,7 @@ def test_without_keys_a_robot_keeps_its_slot_at_the_gateways_that_it_was_told_of
         link.close()
 
 
-@pytest.mark.parametrize("other", ["tcp://10.0.0.9:5570", "tcp://127.0.0.1:0", "nonsense"])
+@pytest.mark.parametrize("other", ["tcp://10.0.0.9:5570", "tcp://127.0.0.1:0", "nonsense", "tcp://[x:5570"])
 def test_without_keys_no_gateway_is_learned_that_is_not_on_this_machine(
     other: str, pair: tuple[Gateway, Gateway]
 ) -> None:
