@@ -159,7 +159,8 @@ class GatewayLink(Greeting):
         kept = self._token.load() if self._token is not None else ""
         shared = self.hello.token and self._gateways.shares(before, self.endpoint)
         self.begin_anew(self.hello.token if shared else self._tokens.get(self.endpoint, kept))
-        self.socket.connect(self.endpoint)
+        with contextlib.suppress(zmq.ZMQError):  # a name that cannot be one: the next one's turn comes
+            self.socket.connect(self.endpoint)
 
     def _learn_gateways(self) -> None:
         """The gateway has said which others serve its schedule. Only with keys it knows what answers there: without
