@@ -21,10 +21,10 @@ def test_what_a_lost_workers_engine_did_is_shown_no_more() -> None:
     metrics.engine("m/0.1", {"prefills": 3, "held_bytes": 10})
     metrics.engine("m/1.1", {"prefills": 4})
     assert len(shown(metrics, "m/0.1")) == 2
-    metrics.worker_lost("m/0.1")
+    metrics.worker_ended("m/0.1", asked=False)
     assert shown(metrics, "m/0.1") == set()
     assert shown(metrics, "m/1.1") == {'rosa_prefills{worker="m/1.1"} 4.0'}
-    metrics.worker_lost("without_an_engine/0.1")
+    metrics.worker_ended("without_an_engine/0.1", asked=True)
 
 
 def test_servers_that_share_a_queue_have_a_number_of_workers_each() -> None:
