@@ -369,6 +369,21 @@ def test_colours_history_and_the_robots_own_names() -> None:
     assert model.given[0].state["joint_position"] == pytest.approx(HOME), "what is not named stays"
 
 
+def test_components_that_ask_about_one_observation_each_have_a_past_of_their_own() -> None:
+    """Each call brings pictures of its own: the second one of an observation is not what the camera showed before."""
+    model = Told()
+    camera = {"camera": "front", "height": 24, "width": 32, "fit": "stretch", "history": 2}
+    one = adapted(model, cameras={"image": camera}, unused=["wrist"])
+    for shade in (10, 20):
+        for component in ("safety", "monitor"):
+            asked = seen(component)
+            one.infer(
+                [replace(asked, images={**asked.images, "front": np.full_like(asked.images["front"], shade)})]
+            )
+            past = model.given[-1].images["image"]
+            assert past[:, 0, 0, 0].tolist() == [10, shade], component
+
+
 @pytest.mark.parametrize("method", ["mean_std", "q01_q99", "min_max"])
 def test_normalisation_goes_there_and_back(tmp_path: Path, method: str) -> None:
     low, high = {"mean_std": ("mean", "std"), "q01_q99": ("q01", "q99"), "min_max": ("min", "max")}[method]
