@@ -141,6 +141,7 @@ class LocalCluster:
                 why = self._start(worker, now_s)
                 if why:
                     lost.append((worker.worker_id, why))
+                    self._workers.settle(worker)
         return lost
 
     def ready(self, worker_id: str, now_s: float) -> None:
@@ -316,6 +317,8 @@ class LocalCluster:
                 shm.close()
             if output is not None:
                 output.close()
+            if self._keys is not None:
+                self._keys.withdraw(worker.worker_id)
             worker.start_at_s = worker.backoff.later(now_s)
             return f"could not be started: {error}"
         finally:
