@@ -161,6 +161,13 @@ class Roster(list[AnyLives]):
         self.append(heir)
         return f"{name}.{heir.reserved}"
 
+    def forget_heir(self, worker_id: str) -> bool:
+        """Forget an heir whose first life, this one, has not begun. False where there is none."""
+        found = [one for one in self if one.reserved and f"{one.spec.worker_id}.{one.reserved}" == worker_id]
+        for one in found:
+            self.remove(one)
+        return bool(found)
+
     def is_ready(self, worker_id: str, now_s: float) -> None:
         """This life has announced itself. An heir takes its place: the old worker is not started again.
 

@@ -93,6 +93,19 @@ def test_an_heir_that_cannot_be_started_is_given_up_and_takes_no_place_later() -
     assert cluster.bequeath("policy/0", lambda spec: spec), "another one may be ordered"
 
 
+def test_an_heir_that_is_killed_before_it_was_started_never_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a rollout is cancelled at once: it waits for the end of its new worker."""
+    always(monkeypatch, Ended(None))
+    cluster = LocalCluster([replace(SPEC, far=True)])
+    assert cluster.poll(0.0) == []
+    heir = cluster.bequeath("policy/0", lambda spec: spec)
+    cluster.kill(heir, "the rollout was cancelled")
+    assert cluster.poll(0.1) == [(heir, "the rollout was cancelled")]
+    assert cluster.poll(1000.0) == []
+    cluster.ready(heir, 1000.0)
+    assert cluster.bequeath("policy/0", lambda spec: spec) == "policy/0.3", "the old one is still there"
+
+
 def test_a_worker_that_is_misconfigured_says_so_also_when_its_first_start_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
