@@ -406,6 +406,17 @@ def test_normalisation_goes_there_and_back(tmp_path: Path, method: str) -> None:
     assert one.infer([seen()])[0].arrays["actions"][0, :7] == pytest.approx(HOME, abs=1e-4)
 
 
+@pytest.mark.parametrize("mask", [[True] * 7, [True] * 9, "all but the gripper"])
+def test_a_mask_that_does_not_fit_its_statistics_is_named(tmp_path: Path, mask: Any) -> None:
+    """Left out of account, the gripper would be scaled like a joint."""
+    path = tmp_path / "stats.json"
+    path.write_text(json.dumps({"a": {"q01": [-1.0] * 8, "q99": [1.0] * 8, "mask": mask}}))
+    norm = {"file": str(path), "method": "q01_q99", "actions": {"actions": "a"}}
+    with pytest.raises(ConfigError, match="mask: expected a list of 8") as error:
+        adapted(Told(), normalisation=norm, **one_mode("absolute"))
+    assert [problem.cause for problem in error.value.problems] == ["wrong_length"]
+
+
 def test_an_adapter_that_does_not_fit_its_model_stops_it_from_loading() -> None:
     model = Told(InputSpec({"image": (10, 10)}, {"state": 9}))
     with pytest.raises(AdapterError, match=r"no camera 'img'.*state 'state' is mapped to none") as error:
