@@ -156,7 +156,7 @@ class Metrics:
                 del self._refused_before[frontend, cause]
         for cause, count in refused.items():
             before = self._refused_before.get((name, cause), 0)
-            self._clients_refused.labels(name, cause).inc(max(0, count - before))
+            self._clients_refused.labels(name, cause).inc(count - before if count >= before else count)
             self._refused_before[name, cause] = count
 
     def operated(self, step: str) -> None:

@@ -38,6 +38,14 @@ def test_servers_that_share_a_queue_have_a_number_of_workers_each() -> None:
     }
 
 
+def test_what_a_frontend_refuses_after_it_was_started_anew_counts_on() -> None:
+    metrics = Metrics()
+    for refused in (5, 2, 6):  # the second process counts from zero
+        metrics.frontend("openpi", 1, {"too_large": refused})
+    labels = {"frontend": "openpi", "cause": "too_large"}
+    assert metrics.registry.get_sample_value("rosa_frontend_refused_total", labels) == 5 + 6
+
+
 def test_counts_that_no_metric_stands_for_are_not_kept() -> None:
     metrics = Metrics()
     metrics.engine("m/0.1", {"whatever": 3})
