@@ -112,7 +112,7 @@ class GatewayLink(Greeting):
     def poll(self, timeout_s: float, now_s: float) -> list[Response]:
         """Wait up to `timeout_s` for answers; keeps the greeting alive. Bad messages are logged and dropped."""
         # Before the gateway counts as silent: this process may have been stopped for a while.
-        answers = self._received(now_s)
+        was_ready, answers = self.ready, self._received(now_s)
         self._look_at_connection()
         if len(self._gateways) > 1:
             self._look_for_gateway(now_s)
@@ -120,7 +120,10 @@ class GatewayLink(Greeting):
             self.lost(self._handshakes.cause, reason)
         if self.hello_is_due(now_s):
             self._send(codec.encode(self.hello), now_s, answered=True)
-        if answers or not self.socket.poll(max(0, round(timeout_s * 1000))):
+        # Whoever has a request on a session that is over has to see that, before a welcome hides it.
+        if answers or (was_ready and not self.ready):
+            return answers
+        if not self.socket.poll(max(0, round(timeout_s * 1000))):
             return answers
         return self._received(now_s)
 
