@@ -50,7 +50,10 @@ def gateways_problem(text: str) -> str:
 
 def is_loopback(endpoint: str) -> bool:
     """Whether only processes of this machine can reach a ZeroMQ endpoint."""
-    parts = urlsplit(endpoint)
+    try:
+        parts = urlsplit(endpoint)
+    except ValueError:  # half of an IPv6 address, which a gateway may have told
+        return False
     return parts.scheme in ("ipc", "inproc") or is_loopback_host(parts.hostname or "")
 
 

@@ -17,7 +17,8 @@ from rosa_client.calibration.errors import CalibrationError
 Array = npt.NDArray[np.float64]
 Grey = npt.NDArray[np.uint8]
 
-TEXT = re.compile(r"(\d+)x(\d+):([\d.]+):([\d.]+)")
+NUMBER = r"(\d+\.?\d*)"
+TEXT = re.compile(rf"(\d+)x(\d+):{NUMBER}:{NUMBER}")
 PAPER_MM = {"a4": (297.0, 210.0), "a3": (420.0, 297.0), "letter": (279.4, 215.9)}  # landscape
 PX_PER_MM = 12.0  # about 300 dpi
 POINTS_PER_MM = 72 / 25.4

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from rosa_client.operator.choices import DECIDE, RELEASE, STOP, Click, choices, parse_click
 from rosa_client.operator.lights import lights
 from rosa_client.operator.robot_view import AuditView, OperatorError, RobotView, namespace_of
+from rosa_contract.wire.bounds import MAX_ID
 from rosa_contract.wording import NEEDS_ROS
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     decide = _command(inner, _decide, "decide", "answer a robot's alert")
     decide.add_argument("robot", help="its namespace, such as panda0")
     decide.add_argument("choice", help="one of the alert's choices, such as resume")
-    decide.add_argument("--alert", type=int, help="number of the alert that is meant; default: the open one")
+    decide.add_argument(
+        "--alert", type=_number, help="number of the alert that is meant; default: the open one"
+    )
     _signed(decide)
     stop = _command(inner, _stop, "stop", "emergency stop; stays until it is released")
     stop.add_argument("robot", help="its namespace, or all")
@@ -86,6 +89,12 @@ def _seconds(text: str) -> float:
     if not 0 < value <= 3600:
         raise argparse.ArgumentTypeError(f"expected seconds from 0 to 3600, got {text}")
     return value
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or int(text) > MAX_ID:
+        raise argparse.ArgumentTypeError(f"expected the number of an alert, got {text!r}")
+    return int(text)
 
 
 def _me() -> str:

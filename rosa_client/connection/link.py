@@ -112,7 +112,7 @@ class GatewayLink(Greeting):
     def poll(self, timeout_s: float, now_s: float) -> list[Response]:
         """Wait up to `timeout_s` for answers; keeps the greeting alive. Bad messages are logged and dropped."""
         # Before the gateway counts as silent: this process may have been stopped for a while.
-        answers = self._received(now_s)
+        was_ready, answers = self.ready, self._received(now_s)
         self._look_at_connection()
         if len(self._gateways) > 1:
             self._look_for_gateway(now_s)
@@ -120,7 +120,10 @@ class GatewayLink(Greeting):
             self.lost(self._handshakes.cause, reason)
         if self.hello_is_due(now_s):
             self._send(codec.encode(self.hello), now_s, answered=True)
-        if answers or not self.socket.poll(max(0, round(timeout_s * 1000))):
+        # Whoever has a request on a session that is over has to see that, before a welcome hides it.
+        if answers or (was_ready and not self.ready):
+            return answers
+        if not self.socket.poll(max(0, round(timeout_s * 1000))):
             return answers
         return self._received(now_s)
 
@@ -159,7 +162,8 @@ class GatewayLink(Greeting):
         kept = self._token.load() if self._token is not None else ""
         shared = self.hello.token and self._gateways.shares(before, self.endpoint)
         self.begin_anew(self.hello.token if shared else self._tokens.get(self.endpoint, kept))
-        self.socket.connect(self.endpoint)
+        with contextlib.suppress(zmq.ZMQError):  # a name that cannot be one: the next one's turn comes
+            self.socket.connect(self.endpoint)
 
     def _learn_gateways(self) -> None:
         """The gateway has said which others serve its schedule. Only with keys it knows what answers there: without

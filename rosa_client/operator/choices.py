@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rosa_client.operator.robot_view import RobotView
+from rosa_contract.wire.bounds import MAX_ID
 
 DECIDE, STOP, RELEASE = "decide", "emergency_stop", "release_emergency_stop"
 GO, CAREFUL, END = "go", "careful", "end"
@@ -65,6 +66,6 @@ def parse_click(key: str) -> Click:
         return Click(key)
     kind, _, rest = key.partition("/")
     number, _, choice = rest.partition("/")
-    if kind == DECIDE and number.isdigit() and choice:
+    if kind == DECIDE and number.isdigit() and choice and int(number) <= MAX_ID:
         return Click(DECIDE, int(number), choice)
     raise ValueError(f"control {key!r}: expected {STOP}, {RELEASE} or {DECIDE}/<alert>/<choice>")

@@ -26,7 +26,8 @@ def first_alert(wall_s: float) -> int:
 def refusal(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: float) -> Refusal | None:
     """Why this decision cannot be accepted; None when it can.
 
-    Causes: missing_text, alert_settled, nothing_to_decide, unknown_alert, unknown_choice, emergency_stop.
+    Causes: missing_text, alert_settled, nothing_to_decide, unknown_alert, unknown_choice, emergency_stop,
+    no_arm.
     """
     if not decided_by.strip():
         return Refusal("missing_text", "decided_by: expected the name of who decides, got nothing")
@@ -47,6 +48,8 @@ def refusal(core: Mission, alert_id: int, choice: str, decided_by: str, now_s: f
         return Refusal("unknown_choice", reason)
     if core.inputs.emergency_stop and choice != "abort":
         return STOPPED
+    if choice == RECOVER_ARM and core.inputs.arm_fault and not core.inputs.arm_recovers:
+        return Refusal("no_arm", "the arm node of this robot does not answer, so nobody recovers the arm")
     return None
 
 

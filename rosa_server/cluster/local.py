@@ -109,6 +109,9 @@ class LocalCluster:
         self._endpoint = ""
         self._lives: dict[str, int] = {}  # of workers that were dropped, by name
         self._retired: list[ShmWriter] = []
+        self._never_ran: list[
+            tuple[str, str]
+        ] = []  # heirs that were killed before they were started, and why
         self._reaper = Reaper()
         # Why a worker cannot work as configured: a server that has not served yet had better say so and end. In its
         # first life a restart would change nothing; later it may, as what is missing may have been there once.
@@ -126,7 +129,7 @@ class LocalCluster:
         Returns (worker id, why) of the ended ones and of those that could not be started. Raises no
         `OSError`: a worker that cannot be started now is tried again later, like one that ended.
         """
-        lost = []
+        lost, self._never_ran = self._never_ran, []
         while self._retired:  # one poll later: the gateway has stopped polling them
             self._retired.pop().close()
         for worker in list(self._workers):
@@ -141,6 +144,7 @@ class LocalCluster:
                 why = self._start(worker, now_s)
                 if why:
                     lost.append((worker.worker_id, why))
+                    self._workers.settle(worker)
         return lost
 
     def ready(self, worker_id: str, now_s: float) -> None:
@@ -229,6 +233,8 @@ class LocalCluster:
 
     def kill(self, worker_id: str, reason: str) -> None:
         """End a worker at once; `poll` reports it and starts another."""
+        if self._workers.forget_heir(worker_id):
+            self._never_ran.append((worker_id, reason))
         for worker in self._workers:
             if worker.worker_id == worker_id and worker.process is not None:
                 worker.killed_for = reason
@@ -316,6 +322,8 @@ class LocalCluster:
                 shm.close()
             if output is not None:
                 output.close()
+            if self._keys is not None:
+                self._keys.withdraw(worker.worker_id)
             worker.start_at_s = worker.backoff.later(now_s)
             return f"could not be started: {error}"
         finally:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from rosa_contract.process import ending
 from rosa_server.serving.base.worker_spec import MISCONFIGURED, MODEL_BROKEN, WorkerSpec
@@ -158,8 +158,16 @@ class Roster(list[AnyLives]):
         heir.start_at_s, heir.waits, heir.took_from = 0.0, waits, None
         heir.reserved = heir.numbers.take()
         heir.forget_process()
+        old.took_from = None  # the one before it does not come back any more
         self.append(heir)
         return f"{name}.{heir.reserved}"
+
+    def forget_heir(self, worker_id: str) -> bool:
+        """Forget an heir whose first life, this one, has not begun. False where there is none."""
+        found = [one for one in self if one.reserved and f"{one.spec.worker_id}.{one.reserved}" == worker_id]
+        for one in found:
+            self.remove(one)
+        return bool(found)
 
     def is_ready(self, worker_id: str, now_s: float) -> None:
         """This life has announced itself. An heir takes its place: the old worker is not started again.
@@ -193,18 +201,20 @@ class Roster(list[AnyLives]):
 
     def revert(self, name: str) -> AnyLives:
         """The heir gives the place back to the worker that it took it from, or waits for it no more. Returns the heir,
-        which is to end.
+        which is to end. The old worker starts again where it has ended meanwhile.
 
-        Raises `ValueError` where that worker is gone.
+        Raises `ValueError` where there is no such heir.
         """
         lives = self.named(name)
         for heir in lives:
             old = heir.took_from or heir.trial_of
-            if old is not None and any(one is old for one in lives):
+            if old is not None:
+                if all(one is not old for one in lives):
+                    self.append(cast(AnyLives, old))
                 old.held = old.dropped = False
                 heir.held = heir.dropped = True
                 return heir
-        raise ValueError(f"the old worker of {name} has ended meanwhile")
+        raise ValueError(f"{name} has no heir")
 
     def settle(self, ended: AnyLives) -> None:
         """A life has ended: an heir that never was ready is given up, and one whose heir works leaves."""

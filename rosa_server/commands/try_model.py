@@ -24,6 +24,7 @@ from rosa_contract.wording import nearest
 from rosa_server.commands.chosen import add_choice, chosen
 from rosa_server.models.adapters.unmapped import robot_file_problems
 from rosa_server.models.backend import Backend, InputSpec
+from rosa_server.models.checksums import verify
 from rosa_server.models.registry import check_loaded
 from rosa_server.serving.core.sessions.fit import unfit
 from rosa_server.serving.worker.elsewhere import backend_of
@@ -117,6 +118,7 @@ def main(arguments: argparse.Namespace) -> int:
     component, prompt, period_s = _component(arguments, factory)
     if arguments.prompt is not None:
         prompt = arguments.prompt
+    verify(model.sha256, {**model.options, **options})  # a recording must not be judged with other weights
     before_mb, began_s = memory_mb(), time.perf_counter()
     backend = backend_of(arguments.model, model, **options)
     try:

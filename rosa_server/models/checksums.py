@@ -7,7 +7,7 @@ stopped by it: keep them where only the operator can.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,5 +48,18 @@ def _sha256(path: Path) -> str:
 
 def _files(weights: Path) -> list[Path]:
     if weights.is_dir():
-        return sorted(path for path in weights.rglob("*") if path.is_file())
-    return sorted({weights, *(path for path in weights.parent.glob(f"{weights.stem}.*") if path.is_file())})
+        return list(_inside(weights, set()))
+    beside = (path for path in weights.parent.glob("*") if path.name.startswith(f"{weights.stem}."))
+    return sorted({weights, *(path for path in beside if path.is_file())})
+
+
+def _inside(folder: Path, seen: set[Path]) -> Iterator[Path]:
+    """All files of a folder, also those behind a link to another one; links may go round."""
+    if folder.resolve() in seen:
+        return
+    seen.add(folder.resolve())
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            yield from _inside(path, seen)
+        elif path.is_file():
+            yield path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 
@@ -68,9 +69,13 @@ class ReplayBackend:
 
 def _read(path: Path) -> list[ModelOutput]:
     try:
-        with np.load(path, allow_pickle=False) as data:
-            arrays = {name: data[name] for name in data.files if name in ("actions", "verdict", "text")}
-    except (OSError, ValueError, EOFError) as error:
+        with path.open("rb") as file:
+            if not is_zipfile(file):  # NumPy would take it for a pickle, and say how to load that
+                raise ValueError("expected an archive of numpy.savez; it is damaged, or something else")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as data:
+                arrays = {name: data[name] for name in data.files if name in ("actions", "verdict", "text")}
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise ReplayError(f"{path}: {error}") from None
     outputs: list[ModelOutput] = []
     if "actions" in arrays:

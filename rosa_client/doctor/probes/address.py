@@ -21,6 +21,8 @@ def address_fact(host: str, port: int | None) -> AddressFact:
     if port is not None:
         try:
             socket.create_connection((host, port), CONNECT_S).close()
+        except UnicodeError as error:  # a name with two dots in a row, or a part that is too long
+            problem = str(error)
         except OSError as error:
             problem = error.strerror or str(error)
     times_ms, sent = pings(host) if not problem else ((), 0)

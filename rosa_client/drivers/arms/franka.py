@@ -55,7 +55,7 @@ class FrankaArm:
             hand = FrankaRsHand(self._settings, spec.gripper.max_m)
         self._lock = threading.Lock()  # around the link
         self._link = FrankaLink()
-        self._hand = HandWorker(hand, self._settings.gripper, spec.gripper.max_m)
+        self._hand = HandWorker(hand, self._settings.gripper, spec.gripper.max_m, spec.gripper.min_m)
         self._grippers = len(spec.grippers)  # one or none
         self._connected = False
         self._wanted = threading.Event()  # a recovery

@@ -19,10 +19,10 @@ END_WITHIN_S = 1.0
 class HandWorker:
     """One hand, or none: an arm without one is always where it was told to be."""
 
-    def __init__(self, hand: FciHand | None, settings: FrankaHand, open_m: float) -> None:
-        """`open_m`: the width of the open gripper."""
+    def __init__(self, hand: FciHand | None, settings: FrankaHand, open_m: float, closed_m: float) -> None:
+        """`open_m` and `closed_m`: the widths of the open and of the closed gripper."""
         self._hand = hand
-        self._goals = GripperGoals(open_m, settings.timeout_s)
+        self._goals = GripperGoals(open_m, settings.timeout_s, closed_m)
         self._lock = threading.Lock()
         self._ending = threading.Event()
         self._work = threading.Event()

@@ -36,9 +36,10 @@ class Result:
 class GripperGoals:
     """One gripper. Times are monotonic, in s."""
 
-    def __init__(self, open_m: float, timeout_s: float) -> None:
-        """`open_m`: the width of the open gripper."""
+    def __init__(self, open_m: float, timeout_s: float, closed_m: float = 0.0) -> None:
+        """`open_m` and `closed_m`: the widths of the open and of the closed gripper."""
         self._open_m = open_m
+        self._closed_m = closed_m
         self._timeout_s = timeout_s
         self._goal: Goal | None = None
         self._from_m = open_m  # where the fingers stood when the goal was sent
@@ -56,7 +57,10 @@ class GripperGoals:
         last_m = self._goal.width_m if self._goal is not None else measured_m
         if self._goal is None and abs(width_m - measured_m) < CHANGE_M:
             return None
-        if self._goal is not None and abs(width_m - last_m) < CHANGE_M:
+        closes = (
+            width_m <= self._closed_m < last_m
+        )  # also by a last small step, or a thin part would not be held
+        if self._goal is not None and abs(width_m - last_m) < CHANGE_M and not closes:
             return None
         self._count += 1
         self._goal = Goal(self._count, width_m, width_m < measured_m)

@@ -176,7 +176,9 @@ class Ros2ControlArm:
         try:
             self._link = Ros2ControlLink(self._spec, self._settings, robot, time.monotonic())
             bodies = [link.body for link in self._link.grippers]
-            self._goals = [GripperGoals(body.spec.max_m, body.settings.timeout_s) for body in bodies]
+            self._goals = [
+                GripperGoals(body.spec.max_m, body.settings.timeout_s, body.spec.min_m) for body in bodies
+            ]
             self._context = rclpy.Context()
             rclpy.init(args=[], context=self._context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
             self._node = Node(

@@ -94,7 +94,7 @@ class Ros2ControlLink:
         """A joint state. Its joints are found by name; it may hold others, or the fingers only."""
         at = {name: index for index, name in enumerate(names)}
         for gripper in self.grippers:
-            gripper.hear_fingers(at, position)
+            gripper.hear_fingers(now_s, at, position)
         missing = [name for name in self._joints if name not in at]
         if missing:
             if len(missing) < len(self._joints) or self._newest is None:

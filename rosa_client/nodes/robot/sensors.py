@@ -111,8 +111,8 @@ class Sensors:
         if widths:
             state["gripper_width"] = np.array([width or 0.0 for width in widths], np.float32)
         with self._lock:
-            self._widths_m, self._state = widths, state
-            self._arrived(JOINT_STATE, self._clock.now_s(), self._age_s(message))
+            if self._arrived(JOINT_STATE, self._clock.now_s(), self._age_s(message)):
+                self._widths_m, self._state = widths, state
 
     def _width(self, positions: Mapping[str, float], gripper: str) -> float | None:
         finger = (
@@ -179,9 +179,9 @@ class Sensors:
             self._faults[name] = why
         self._log.error(f"{name} cannot be used: {why}", throttle_duration_sec=5.0)
 
-    def _arrived(self, name: str, now_s: float, age_s: float | None) -> None:
-        """A sample was taken `age_s` ago by its header. The lock is held."""
-        self._times.arrived(name, now_s, age_s)
+    def _arrived(self, name: str, now_s: float, age_s: float | None) -> bool:
+        """A sample was taken `age_s` ago by its header; whether it is the newest. The lock is held."""
+        is_newest = self._times.arrived(name, now_s, age_s)
         self._clocks.heard(name, now_s, age_s)
         fault = self._clocks.fault(name)
         if fault is None or fault.ahead:
@@ -190,6 +190,7 @@ class Sensors:
             self._faults[name] = fault.words
         if fault is not None:
             self._warn(f"{name}: {fault.words}", throttle_duration_sec=5.0)
+        return is_newest
 
     def _store(self, name: str, image: EncodedImage, message: Any) -> None:
         """A picture that repeats the one before although the arm has moved does not count: the camera grows stale."""
@@ -197,9 +198,8 @@ class Sensors:
         with self._lock:
             now_s = self._clock.now_s()
             repeated_s = self._frozen.repeated_s(name, mark, self._state.get("joint_position"), now_s)
-            self._images[name] = image
-            if not repeated_s:
-                self._arrived(name, now_s, self._age_s(message))
+            if not repeated_s and self._arrived(name, now_s, self._age_s(message)):
+                self._images[name] = image
         if repeated_s > SAY_AFTER_S:
             self._warn(
                 f"{name}: the same picture for {repeated_s:.1f} s while the arm moved; is the camera frozen?",

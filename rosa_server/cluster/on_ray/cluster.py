@@ -155,7 +155,9 @@ class RayCluster:
     def kill(self, worker_id: str, reason: str) -> None:
         """It counts as ended from now on: nobody knows when, or whether, its node hears of it."""
         worker = self._find(worker_id)
-        if worker is not None:
+        if self._workers.forget_heir(worker_id):
+            self._lost.append((worker_id, reason))
+        elif worker is not None:
             worker.killed_for = reason
             self._tell(do="kill", part=worker.part, worker_id=worker_id)
             self._ended(worker, None, time.monotonic(), reason)

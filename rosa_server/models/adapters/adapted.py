@@ -146,7 +146,7 @@ class Translator:
                 return picture
             np.copyto(row, picture)
             return row
-        past = self._history.with_past(now_s, (one.robot, key), raw, picture, spec.history)
+        past = self._history.with_past(now_s, (one.robot, one.component, key), raw, picture, spec.history)
         return np.stack(past)
 
     def _state(self, key: str, parts: Sequence[StatePart], one: ModelInput) -> NDArray[np.float32]:

@@ -101,7 +101,11 @@ def _scale(document: Any, place: str, method: str, key: str, problems: list[Conf
         return None
     mask = np.ones(len(low), bool)
     given = node.get("mask") if isinstance(node, Mapping) else None
-    if isinstance(given, list) and len(given) == len(low):
+    if given is not None:
+        if not isinstance(given, list) or len(given) != len(low):
+            words = f"{place!r}: mask: expected a list of {len(low)} truth values, as of {low_name}"
+            problems.append(ConfigProblem(key, "wrong_length", words))
+            return None
         mask = np.array([bool(one) for one in given])
     if method == MEAN_STD:
         return Scale(low, high + EPSILON, mask)

@@ -15,7 +15,7 @@ from rosa_contract.config.conventions import swapped
 
 Picture = NDArray[np.uint8]
 MAX_STREAMS = (
-    4096  # (robot, picture of the model) pairs whose past is kept; the one not heard of for longest goes
+    4096  # (robot, component, picture of the model) whose past is kept; the one not heard of for longest goes
 )
 GAP_S = 5.0  # a robot that was silent for longer begins anew
 
@@ -66,10 +66,10 @@ class History:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._streams: OrderedDict[tuple[str, str], tuple[deque[Picture], float, object]] = OrderedDict()
+        self._streams: OrderedDict[tuple[str, ...], tuple[deque[Picture], float, object]] = OrderedDict()
 
     def with_past(
-        self, now_s: float, stream: tuple[str, str], source: object, picture: Picture, count: int
+        self, now_s: float, stream: tuple[str, ...], source: object, picture: Picture, count: int
     ) -> Sequence[Picture]:
         """The last `count` pictures of `stream`, oldest first, of which `picture` is the newest.
 

@@ -93,7 +93,10 @@ class ChatServer:
         try:
             choice = answer["choices"][0]
             if not question.choices:
-                return str(choice["message"]["content"])
+                text = choice["message"]["content"]
+                if not isinstance(text, str):  # null where a model has only thought
+                    raise TypeError(f"content: expected a text, got {text!r:.40}")
+                return text
             tops = choice["logprobs"]["content"][0]["top_logprobs"]
             return {str(top["token"]): math.exp(min(0.0, float(top["logprob"]))) for top in tops}
         except (KeyError, IndexError, TypeError, ValueError) as error:

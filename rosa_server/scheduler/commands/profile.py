@@ -19,6 +19,7 @@ from rosa_contract.wire.images import check_size
 from rosa_contract.wording import nearest
 from rosa_server.commands.chosen import add_choice, chosen
 from rosa_server.models.backend import Backend, capabilities_of
+from rosa_server.models.checksums import verify
 from rosa_server.scheduler.commands.cpu_time import Counted, CpuTime
 from rosa_server.scheduler.commands.picture_cost import decoding_of, model_cores
 from rosa_server.scheduler.commands.plan_options import check_picture
@@ -200,6 +201,7 @@ def _measured(args: argparse.Namespace, path: Path) -> Profile:
         raise ConfigError("--hardware-memory-mb", [f"expected more than 0, got {args.hardware_memory_mb:g}"])
     batches, picture = _batches(args), _picture(args)
     model, options, _ = chosen(args)
+    verify(model.sha256, {**model.options, **options})
     backend = backend_of(args.model, model, **options)
     origin = EMULATED if model.backend in STAND_INS else MEASURED  # where its figures come from
     how = repr((model, options, args.component, args.requests, args.cpu_time))

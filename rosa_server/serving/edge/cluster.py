@@ -64,7 +64,7 @@ class Cluster(SharesMemory, Protocol):
 
     def revert(self, name: str) -> None:
         """The heir that took the place of this worker, or waits for it, gives it up: it is not started again when it
-        ends, and the old one is. Raises `ValueError` where the old one is gone."""
+        ends, and the old one is, also where it has ended. Raises `ValueError` where there is none."""
 
     def add(self, placement: Placement, replicas: Collection[str]) -> list[str]:
         """Start the workers of replicas that are new. Returns their names.

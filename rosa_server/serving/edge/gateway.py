@@ -102,6 +102,7 @@ class Gateway:
         self._worker_keys, self._absences = worker_keys, Absences()
         self._ready: dict[str, m.WorkerReady] = {}  # what each worker has announced
         self._ended: deque[tuple[str, str]] = deque(maxlen=MAX_WAITING)
+        self._drained: set[str] = set()  # workers that were told to end, and have not yet
         self._workers = (
             WorkerLinks(context, self._readiness, cluster)
             if worker_keys is None
@@ -237,6 +238,7 @@ class Gateway:
             if spare is None:
                 return
             worker_id = spare.worker_id
+        self._drained.add(worker_id)
         self._workers.send_over_socket(worker_id, codec.encode(m.Drain()))
 
     def ended_workers(self) -> dict[str, str]:
@@ -585,7 +587,8 @@ class Gateway:
             if self._inlined is not None:
                 self._inlined.lost(worker_id)
             self._ended.append((worker_id, why))
-            self._metrics.worker_lost(worker_id)
+            self._metrics.worker_ended(worker_id, worker_id in self._drained)
+            self._drained.discard(worker_id)
             log.warning("worker_lost", worker=worker_id, reason=why)
             self._workers.close_shared(worker_id)
             self._core.on_lost(now_s, worker_id, why)

@@ -140,8 +140,10 @@ class Metrics:
         for name in self._engine.keys() & counts.keys():
             self._engine[name].labels(worker_id).set(counts[name])
 
-    def worker_lost(self, worker_id: str) -> None:
-        self._restarts.inc()
+    def worker_ended(self, worker_id: str, asked: bool) -> None:
+        """`asked`: it was told to end."""
+        if not asked:
+            self._restarts.inc()
         for gauge in self._engine.values():
             with suppress(KeyError):  # it has no such engine
                 gauge.remove(worker_id)
@@ -154,7 +156,7 @@ class Metrics:
                 del self._refused_before[frontend, cause]
         for cause, count in refused.items():
             before = self._refused_before.get((name, cause), 0)
-            self._clients_refused.labels(name, cause).inc(max(0, count - before))
+            self._clients_refused.labels(name, cause).inc(count - before if count >= before else count)
             self._refused_before[name, cause] = count
 
     def operated(self, step: str) -> None:

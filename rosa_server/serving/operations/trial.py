@@ -93,9 +93,10 @@ class Canary(WeightsTrial):
         tallies = self.site.tells.compare(self._pair)
         if new in gone:
             return f"{new} has ended ({gone[new]})"
-        if old in gone:
-            return ""
-        if self._waits(now_s, min(one.answers for one in tallies.values())):
+        answers = min(one.answers for one in tallies.values())
+        if old in gone and answers < MIN_ANSWERS:
+            return ""  # nothing speaks against the one that serves
+        if old not in gone and self._waits(now_s, answers):
             return None
         return worse(tallies[new], tallies[old], self.terms.limits)
 

@@ -148,6 +148,8 @@ class Elsewhere:
         execute = m.Execute(self._batches, tickets, frames, senders)
         self._socket.send_multipart([self._spec.worker_id.encode(), *codec.encode(execute)])
         done = self._receive(ANSWER_S)
+        while isinstance(done, m.Executed) and done.batch_id != self._batches:  # of one that nobody waits for
+            done = self._receive(ANSWER_S)
         if not isinstance(done, m.Executed):
             raise RuntimeError(f"its worker said {type(done).__name__}")
         return [_output(error, frame) for error, frame in zip(done.errors, done.outputs, strict=True)]

@@ -182,6 +182,35 @@ def test_a_picture_that_was_long_under_way_is_old(bench: Bench) -> None:
     assert begun_s - 0.8 - SLACK_S < taken_s < time.monotonic() - 0.8 + SLACK_S
 
 
+def test_what_is_older_than_the_newest_sample_does_not_take_its_place(bench: Bench) -> None:
+    """A recording that plays beside the robot, or a driver that lags: its samples would pass for fresh ones."""
+
+    def publish(grey: int, first_rad: float, old_s: float) -> Callable[[], None]:
+        picture = encode_image(np.full((96, 96, 3), grey, np.uint8))
+
+        def once() -> None:
+            taken = (bench.node.get_clock().now() - Duration(seconds=old_s)).to_msg()
+            message = CompressedImage(format="rgb8; jpeg compressed bgr8", data=bytes(picture.data))
+            joints = bench.joint_state(first=first_rad)
+            message.header.stamp = joints.header.stamp = taken
+            bench.joints.publish(joints)
+            bench.camera.publish(message)
+
+        return once
+
+    def shown() -> tuple[bytes, float]:
+        state, images = bench.sensors.newest()
+        return bytes(images["front"].data), round(float(state["joint_position"][0]), 3)
+
+    bench.until(lambda: len(bench.sensors.stamps()) == 2, publish(77, 0.1, 0.0))
+    now = shown()
+    for _ in range(20):
+        publish(200, 0.4, 30.0)()
+        rclpy.spin_once(bench.node, timeout_sec=0.02)
+    assert shown() == now
+    bench.until(lambda: shown()[0] != now[0] and shown()[1] == 0.2, publish(78, 0.2, 0.0))
+
+
 def test_a_picture_that_is_only_repeated_with_fresh_stamps_does_not_stay_fresh_when_the_arm_moves(
     bench: Bench,
 ) -> None:

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rosa_contract.config.spaces import chunks_in
 from rosa_contract.wire.messages import Output
 
 MIN_ANSWERS = 20  # of each; fewer say nothing
 MIN_SPREAD = 1e-3  # of an action's own unit: a joint that holds still counts as if it moved by this
 MAX_ARRAYS = 8  # by name
+STEP = "step_s"  # the array that says at which pace actions are played
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,9 @@ class Likeness:
         if shapes[0] != shapes[1] or len(shapes[0]) > MAX_ARRAYS:
             raise ValueError(f"expected arrays {shapes[0]}, got {shapes[1]}")
         self.actions += bool(shapes[0])
-        for name, array in old.arrays.items():
-            self._add(name, _rows(array), _rows(new.arrays[name]))
+        # Others, such as the age of the observation, differ between two answers of the same weights.
+        for name in (*chunks_in(old.arrays), *(old.arrays.keys() & {STEP})):
+            self._add(name, _rows(old.arrays[name]), _rows(new.arrays[name]))
         if old.verdict:
             self.verdicts += 1
             self.other_verdicts += old.verdict != new.verdict

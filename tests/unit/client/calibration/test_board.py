@@ -22,7 +22,7 @@ def test_a_board_has_a_name_that_says_how_it_is_made() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "7x5", "7x6:35:26", "2x3:35:26", "7x5:35:35", "7x5:0:0", "7x5:35:-1", "a"]
+    "text", ["", "7x5", "7x6:35:26", "2x3:35:26", "7x5:35:35", "7x5:0:0", "7x5:35:-1", "7x5:3.5.2:26", "a"]
 )
 def test_an_impossible_board_is_refused(text: str) -> None:
     with pytest.raises(CalibrationError) as refused:

@@ -204,6 +204,17 @@ class Waiting:
         return (True, "") if click.alert_id == 3 else (False, "this alert is over")
 
 
+@pytest.mark.parametrize("number", ["-1", str(1 << 64)])
+def test_an_alert_that_cannot_be_is_refused_as_an_argument(
+    number: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "_ros", lambda: nullcontext(Waiting()))
+    with pytest.raises(SystemExit) as ended:
+        main(["operator", "decide", "panda0", "resume", "--why", "x", "--alert", number])
+    assert ended.value.code == 2
+    assert "expected the number of an alert" in capsys.readouterr().err
+
+
 def test_a_decision_says_which_alert_it_answered(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -112,6 +112,21 @@ def test_a_gateway_that_does_not_answer_is_not_waited_for(pair: tuple[Gateway, G
         link.close()
 
 
+def test_a_gateway_whose_name_zeromq_refuses_is_passed_over(pair: tuple[Gateway, Gateway]) -> None:
+    first, second = pair
+    link = GatewayLink(f"{first.endpoint},tcp://gpu-böx:5570,{second.endpoint}", HELLO)
+    try:
+        now_s = time.monotonic()
+        for later in range(4):
+            link.poll(0.0, now_s + later * (WELCOMES_WITHIN_S + 0.1))
+            if link.endpoint == second.endpoint:
+                break
+        assert link.endpoint == second.endpoint
+        hello_to(link, second)
+    finally:
+        link.close()
+
+
 def test_no_answer_of_a_gateway_that_was_left_reaches_the_robot(pair: tuple[Gateway, Gateway]) -> None:
     first, second = pair
     link = GatewayLink(f"{first.endpoint},{second.endpoint}", HELLO)
@@ -249,7 +264,7 @@ def test_without_keys_a_robot_keeps_its_slot_at_the_gateways_that_it_was_told_of
         link.close()
 
 
-@pytest.mark.parametrize("other", ["tcp://10.0.0.9:5570", "tcp://127.0.0.1:0", "nonsense"])
+@pytest.mark.parametrize("other", ["tcp://10.0.0.9:5570", "tcp://127.0.0.1:0", "nonsense", "tcp://[x:5570"])
 def test_without_keys_no_gateway_is_learned_that_is_not_on_this_machine(
     other: str, pair: tuple[Gateway, Gateway]
 ) -> None:

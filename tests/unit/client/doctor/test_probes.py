@@ -60,6 +60,12 @@ def test_an_open_port_connects_and_a_closed_one_does_not() -> None:
     assert closed.sent == 0, "who is not there is not pinged"
 
 
+def test_an_address_that_cannot_be_one_takes_no_connection() -> None:
+    """A slip of the finger is a line of the report, not its end."""
+    fact = address_fact("172.16..2", 1337)
+    assert not fact.connected and "label empty" in fact.problem
+
+
 def test_without_a_port_nothing_is_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "create_connection", lambda *_: pytest.fail("connected"))
     assert address_fact("127.0.0.1", None).connected

@@ -34,6 +34,13 @@ def test_a_changing_width_is_at_most_ten_goals_a_second(goals: GripperGoals) -> 
     assert 8 <= len([goal for goal in sent if goal]) <= 10
 
 
+def test_a_gripper_that_is_closed_in_small_steps_is_closed_in_the_end(goals: GripperGoals) -> None:
+    """Its last step may be too small for a goal, but a thin part is between the fingers only when they are closed."""
+    told = [0.04, 0.02, 0.003, 0.0, 0.0, 0.001, 0.0, 0.0]
+    sent = [goals.wanted(float(i), width_m, 0.003) for i, width_m in enumerate(told)]
+    assert [goal.width_m for goal in sent if goal] == [0.04, 0.02, 0.003, 0.0]
+
+
 def test_a_grasp_is_no_fault(goals: GripperGoals) -> None:
     goals.ended(Result(close(goals).number, reached=False, stalled=True), measured_m=0.04)
     assert goals.fault == ""

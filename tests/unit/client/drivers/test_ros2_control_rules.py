@@ -118,6 +118,20 @@ def test_a_gripper_without_its_action_server_is_a_fault_before_the_first_grasp()
     assert made.gripper_fault(4.3) == "nobody serves it"
 
 
+def test_a_gripper_whose_fingers_fell_silent_is_a_fault() -> None:
+    """Its width would pass for fresh: the arm's own joint states go on, with a new stamp each."""
+    made = link()
+    made.hear_joints(1.0, 1.0, FINGERS, [0.02, 0.02], [], [])
+    made.grippers[0].hear_action(4.0, "")
+    assert made.gripper_fault(2.9) == ""
+    assert made.gripper_fault(3.1) == (
+        "no position of panda_finger_joint1, panda_finger_joint2 on /joint_states for 2 s: how far the gripper is"
+        " open is unknown"
+    )
+    made.hear_joints(3.2, 3.2, FINGERS, [0.01, 0.01], [], [])
+    assert made.gripper_fault(3.2) == ""
+
+
 def test_positions_that_are_too_few_are_a_fault_until_they_are_complete_again() -> None:
     made = link()
     made.hear_joints(0.1, 0.1, SPEC.joints, Q[:6], [], [])
@@ -319,12 +333,12 @@ PAIR = load_robot(ROBOTS / "bimanual_ur5e.yaml")
 def test_each_of_two_grippers_is_told_by_its_own_fingers_and_its_own_fault() -> None:
     made = Ros2ControlLink(PAIR, arm_settings("pair", "ros2_control", PAIR.arm), "/pair", 0.0)
     names = [*PAIR.joints, "right_knuckle_joint", "left_knuckle_joint"]
-    made.hear_joints(0.0, 0.0, names, [*PAIR.home_rad, 0.8, 0.4], [], [])
-    assert made.state(0.0, "").gripper_m == pytest.approx([0.0425, 0.0])
     left, right = made.grippers
     for tick in range(3):
+        made.hear_joints(float(tick), float(tick), names, [*PAIR.home_rad, 0.8, 0.4], [], [])
         left.hear_action(float(tick), "")
         right.hear_action(float(tick), "nobody serves right_gripper")
+    assert made.state(2.5, "").gripper_m == pytest.approx([0.0425, 0.0])
     assert made.gripper_fault(2.5) == "nobody serves right_gripper"
     assert made.gripper_fault(1.5) == ""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import numpy as np
 import pytest
+import zmq
 
 from rosa_client.connection.link import GatewayLink
 from rosa_client.robot.calls import PendingCall, PendingCalls
@@ -215,6 +217,54 @@ def test_what_was_under_way_when_the_server_was_started_anew_leaves_again() -> N
         calls.take(Response(heard.request_id, "ok", output=ACTIONS), time.monotonic())
         assert call.result().steps == 2
     finally:
+        link.close()
+        for gateway in (before, after):
+            if gateway is not None:
+                gateway.close()
+
+
+def test_a_new_session_that_begins_before_anybody_looks_does_not_keep_what_left_on_the_old_one() -> None:
+    """As after a short break of the network: the gateway is there and welcomes at once, while the robot waits."""
+    before = Gateway()
+    link = GatewayLink(before.endpoint, HELLO)
+    after: Gateway | None = None
+    thread: threading.Thread | None = None
+    heard: list[Request] = []
+    ends = threading.Event()
+
+    def serve(gateway: Gateway) -> None:
+        while not ends.is_set():
+            message = gateway.heard()
+            if isinstance(message, Hello):
+                gateway.say(Welcome({}))
+            elif isinstance(message, Request):
+                heard.append(message)
+
+    try:
+        until(link, before, Hello)
+        before.say(Welcome({}))
+        settle(link, True)
+        calls = PendingCalls(link, 30)
+        call = begun(calls, time.monotonic(), deadline_ms=60_000)
+        until(link, before, Request)
+        before.close()
+        end_s = time.monotonic() + PATIENCE_S
+        while link.socket.poll(0, zmq.POLLOUT):
+            assert time.monotonic() < end_s, "the connection lasts"
+        after = Gateway(before.port)
+        thread = threading.Thread(target=serve, args=(after,))
+        thread.start()
+        assert link.socket.poll(PATIENCE_S * 1000, zmq.POLLOUT), (
+            "it is connected again, and nobody has looked"
+        )
+        while not heard:
+            now_s = time.monotonic()
+            assert now_s < end_s, "the request left only on the session that is over"
+            link.poll(calls.step(call, now_s) - now_s, now_s)
+    finally:
+        ends.set()
+        if thread is not None:
+            thread.join()
         link.close()
         for gateway in (before, after):
             if gateway is not None:

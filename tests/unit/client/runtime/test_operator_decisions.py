@@ -128,6 +128,21 @@ def test_recovering_the_arm_is_offered_where_its_driver_can_and_decides_nothing_
     assert stage.of(ClearAlert)[-1].alert_id == alert.alert_id
 
 
+def test_recovering_an_arm_whose_node_is_gone_is_refused_instead_of_lost() -> None:
+    stage = Stage()
+    stage.start()
+    stage.run_until(Send)
+    stage.arm_fault, stage.arm_recovers = "the robot is stopped by a reflex", True
+    stage.run_until(Alert)
+    stage.arm_recovers = False  # its last status stays, with the fault
+    stage.run(0.1)
+    assert "does not answer" in because("no_arm", stage.decide("recover_arm"))
+    assert not stage.of(RecoverArm)
+    stage.arm_recovers = True
+    stage.run(0.1)
+    assert stage.decide("recover_arm") is None
+
+
 @pytest.mark.parametrize(("fault", "recovers"), [("the brakes are locked", False), ("", True)])
 def test_an_arm_that_cannot_recover_or_need_not_is_not_offered_it(fault: str, recovers: bool) -> None:
     stage = Stage()

@@ -38,6 +38,13 @@ def test_a_repeated_old_sample_does_not_look_new() -> None:
     assert times.taken_s()["joint_state"] == pytest.approx(100.0)
 
 
+def test_a_sample_that_is_older_than_the_newest_is_told() -> None:
+    times = SampleTimes()
+    assert times.arrived("front", 100.0, 0.0)
+    assert not times.arrived("front", 100.1, 30.0)
+    assert times.arrived("front", 100.2, 0.1)
+
+
 @given(st.lists(st.tuples(st.floats(0, 1), st.none() | st.floats(-1e6, 1e6)), min_size=1))
 def test_the_time_never_goes_back_and_is_never_later_than_the_arrival(
     samples: list[tuple[float, float | None]],

@@ -18,6 +18,7 @@ from rosa_server.cluster.gpus import GpuError
 from rosa_server.cluster.local import LocalCluster, make
 from rosa_server.plan.placement import Placement, Replica
 from rosa_server.serving.base.log import LOGGER
+from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.base.worker_spec import MISCONFIGURED, WorkerSpec
 
 SPEC = WorkerSpec("policy/0", "policy", "emulated", "ipc:///nowhere")
@@ -77,6 +78,32 @@ class Ended:
 def always(monkeypatch: pytest.MonkeyPatch, process: Ended) -> None:
     """Every worker that is started is this process."""
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: process)
+
+
+def test_an_heir_that_cannot_be_started_is_given_up_and_takes_no_place_later() -> None:
+    """Whoever ordered it hears that the old worker goes on: another try would replace that one after all."""
+    cluster, keys = LocalCluster([SPEC]), WorkerKeys()
+    cluster.hold("policy/0", True)  # the old one, which need not run for this
+    cluster.start("ipc:///nowhere", keys)
+    heir = cluster.bequeath("policy/0", lambda spec: replace(spec, python="/nowhere/python"))
+    [(lost, why)] = cluster.poll(0.0)
+    assert lost == heir and "could not be started" in why
+    assert cluster.poll(1000.0) == [], "it is not tried again"
+    assert not keys.valid(heir)
+    assert cluster.bequeath("policy/0", lambda spec: spec), "another one may be ordered"
+
+
+def test_an_heir_that_is_killed_before_it_was_started_never_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a rollout is cancelled at once: it waits for the end of its new worker."""
+    always(monkeypatch, Ended(None))
+    cluster = LocalCluster([replace(SPEC, far=True)])
+    assert cluster.poll(0.0) == []
+    heir = cluster.bequeath("policy/0", lambda spec: spec)
+    cluster.kill(heir, "the rollout was cancelled")
+    assert cluster.poll(0.1) == [(heir, "the rollout was cancelled")]
+    assert cluster.poll(1000.0) == []
+    cluster.ready(heir, 1000.0)
+    assert cluster.bequeath("policy/0", lambda spec: spec) == "policy/0.3", "the old one is still there"
 
 
 def test_a_worker_that_is_misconfigured_says_so_also_when_its_first_start_failed(

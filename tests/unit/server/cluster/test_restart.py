@@ -186,14 +186,33 @@ def test_an_heir_gives_its_place_back_and_ends_for_good() -> None:
     assert workers == [old] and old.begin() == "policy/0.3", "no id is given twice"
 
 
-def test_an_heir_whose_predecessor_is_gone_stays() -> None:
+def test_a_predecessor_that_has_ended_comes_back_when_its_heir_is_given_up() -> None:
+    """As where a fault of their GPU ends both: what is said then is that the old weights serve on."""
+    workers, old, heir = with_heir()
+    workers.is_ready("policy/0.2", 1.0)
+    for one in (old, heir):
+        one.ended(-9, 2.0)
+        workers.settle(one)
+    assert workers == [heir]
+    assert workers.revert("policy/0") is heir and heir.held
+    workers.settle(heir)
+    assert workers == [old] and old.starts(2.0 + LONGEST_DELAY_S) and old.begin() == "policy/0.3"
+
+
+def test_an_heir_of_an_heir_gives_its_place_back_to_that_one() -> None:
     workers, old, heir = with_heir()
     workers.is_ready("policy/0.2", 1.0)
     old.ended(0, 2.0)
     workers.settle(old)
-    with pytest.raises(ValueError, match="ended meanwhile"):
+    workers.bequeath("policy/0", lambda spec: spec)
+    second = workers[-1]
+    second.begin()
+    workers.is_ready("policy/0.3", 3.0)
+    assert workers.revert("policy/0") is second and workers == [heir, second] and not heir.held
+    second.ended(0, 4.0)
+    workers.settle(second)
+    with pytest.raises(ValueError, match="no heir"):
         workers.revert("policy/0")
-    assert workers == [heir] and not heir.held
 
 
 def test_a_worker_that_is_held_while_it_loads_is_not_waited_for() -> None:

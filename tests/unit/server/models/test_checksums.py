@@ -78,6 +78,27 @@ def test_of_a_folder_every_file_needs_one(tmp_path: Path) -> None:
     assert cause(sums, {"weights": str(folder)}) == "checksum_missing"
 
 
+def test_of_a_folder_that_is_a_link_every_file_needs_one_as_well(tmp_path: Path) -> None:
+    """A library that is given the outer folder opens it like any other."""
+    folder, elsewhere = tmp_path / "model", tmp_path / "elsewhere"
+    for one in (folder, elsewhere):
+        one.mkdir()
+        (one / "a.safetensors").write_bytes(b"a")
+    (folder / "encoder").symlink_to(elsewhere)
+    (elsewhere / "round").symlink_to(folder)
+    sums = {str(folder / "a.safetensors"): digest(b"a")}
+    assert cause(sums, {"weights": str(folder)}) == "checksum_missing"
+    sums[str(elsewhere / "a.safetensors")] = digest(b"a")
+    verify(sums, {"weights": str(folder)})
+
+
+def test_words_beside_weights_whose_name_looks_like_a_pattern_need_one(tmp_path: Path) -> None:
+    weights, words = tmp_path / "policy[2].safetensors", tmp_path / "policy[2].words.json"
+    weights.write_bytes(b"weights")
+    words.write_text("[]")
+    assert cause({str(weights): digest(b"weights")}, {"weights": str(weights)}) == "checksum_missing"
+
+
 def test_words_beside_the_weights_need_one_as_well(weights: Path) -> None:
     """A backend reads them without being told."""
     weights.with_suffix(".words.json").write_text("[]")

@@ -111,6 +111,19 @@ def test_replay_answers_in_order_and_begins_again(tmp_path: Path) -> None:
     assert [o.verdict or o.arrays["actions"][0, 0] for o in outputs] == [1, 2, "done", 1]
 
 
+def test_replay_says_which_file_is_damaged_or_is_no_recording(tmp_path: Path) -> None:
+    np.savez(tmp_path / "whole.npz", actions=np.zeros((2, 8), np.float32))
+    whole = (tmp_path / "whole.npz").read_bytes()
+    (tmp_path / "short.npz").write_bytes(whole[:-30])
+    (tmp_path / "damaged.npz").write_bytes(whole[:200] + bytes([whole[200] ^ 255]) + whole[201:])
+    np.save(tmp_path / "single.npy", np.zeros((2, 8), np.float32))
+    (tmp_path / "text.npz").write_text("no archive")
+    for name in ("short.npz", "damaged.npz", "single.npy", "text.npz"):
+        with pytest.raises(ReplayError, match=name) as error:
+            ReplayBackend(str(tmp_path / name)).load()
+        assert "pickle" not in str(error.value), "it would be unsafe, and is not what is wrong"
+
+
 def test_replay_refuses_pickles_and_non_finite_chunks(tmp_path: Path) -> None:
     np.savez(tmp_path / "objects.npz", actions=np.array([{"a": 1}], dtype=object))
     np.savez(tmp_path / "nan.npz", actions=np.full((2, 8), np.nan, np.float32))

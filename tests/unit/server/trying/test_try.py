@@ -280,6 +280,20 @@ def test_a_recording_is_compared_and_drawn(
     assert picture is not None and picture.std() > 5
 
 
+@pytest.mark.parametrize("command", ["try", "profile"])
+def test_files_that_are_not_those_of_the_factory_file_are_not_loaded(
+    command: str, write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, factory = write(), tmp_path / "factory.yaml"
+    (tmp_path / "w.safetensors").write_bytes(b"exchanged")
+    told = yaml.safe_load(factory.read_text())
+    told["models"]["lab/toy"]["sha256"] = {"w.safetensors": "0" * 64}
+    factory.write_text(yaml.safe_dump(told))
+    to = ["--profiles", str(tmp_path)] if command == "profile" else words[4:]
+    assert main([command, *words[1:4], *to]) == 2
+    assert "its SHA-256 is" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_planted_in_the_factory_file_each_mistake_is_named(
     write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]

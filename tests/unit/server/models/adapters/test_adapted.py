@@ -369,6 +369,21 @@ def test_colours_history_and_the_robots_own_names() -> None:
     assert model.given[0].state["joint_position"] == pytest.approx(HOME), "what is not named stays"
 
 
+def test_components_that_ask_about_one_observation_each_have_a_past_of_their_own() -> None:
+    """Each call brings pictures of its own: the second one of an observation is not what the camera showed before."""
+    model = Told()
+    camera = {"camera": "front", "height": 24, "width": 32, "fit": "stretch", "history": 2}
+    one = adapted(model, cameras={"image": camera}, unused=["wrist"])
+    for shade in (10, 20):
+        for component in ("safety", "monitor"):
+            asked = seen(component)
+            one.infer(
+                [replace(asked, images={**asked.images, "front": np.full_like(asked.images["front"], shade)})]
+            )
+            past = model.given[-1].images["image"]
+            assert past[:, 0, 0, 0].tolist() == [10, shade], component
+
+
 @pytest.mark.parametrize("method", ["mean_std", "q01_q99", "min_max"])
 def test_normalisation_goes_there_and_back(tmp_path: Path, method: str) -> None:
     low, high = {"mean_std": ("mean", "std"), "q01_q99": ("q01", "q99"), "min_max": ("min", "max")}[method]
@@ -389,6 +404,17 @@ def test_normalisation_goes_there_and_back(tmp_path: Path, method: str) -> None:
     assert normal == pytest.approx(expected[method], abs=1e-4)
     model.answer = {"actions": np.append(normal, 0.0)[None].astype(np.float32)}
     assert one.infer([seen()])[0].arrays["actions"][0, :7] == pytest.approx(HOME, abs=1e-4)
+
+
+@pytest.mark.parametrize("mask", [[True] * 7, [True] * 9, "all but the gripper"])
+def test_a_mask_that_does_not_fit_its_statistics_is_named(tmp_path: Path, mask: Any) -> None:
+    """Left out of account, the gripper would be scaled like a joint."""
+    path = tmp_path / "stats.json"
+    path.write_text(json.dumps({"a": {"q01": [-1.0] * 8, "q99": [1.0] * 8, "mask": mask}}))
+    norm = {"file": str(path), "method": "q01_q99", "actions": {"actions": "a"}}
+    with pytest.raises(ConfigError, match="mask: expected a list of 8") as error:
+        adapted(Told(), normalisation=norm, **one_mode("absolute"))
+    assert [problem.cause for problem in error.value.problems] == ["wrong_length"]
 
 
 def test_an_adapter_that_does_not_fit_its_model_stops_it_from_loading() -> None:

@@ -112,6 +112,14 @@ def seen(component: str, colour: tuple[int, int, int] = (200, 0, 0), **more: Any
     return ModelInput(component, "pick the cup", {"front": picture(colour)}, **more)
 
 
+def test_an_answer_without_words_is_an_error_and_no_plan(server: StandIn) -> None:
+    """As of a server that keeps what a model thinks apart, where the model thought until its last token."""
+    backend = loaded(server)
+    server.answer = lambda body: (200, {"choices": [{"message": {"content": None}}]})
+    with pytest.raises(ServerError, match="no text"):
+        backend.infer([seen("system2")])
+
+
 def test_a_choice_is_the_likeliest_of_the_allowed_words(server: StandIn) -> None:
     backend = loaded(server)
     (red,), (blue,) = backend.infer([seen("monitor")]), backend.infer([seen("monitor", (0, 0, 200))])

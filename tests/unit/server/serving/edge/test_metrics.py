@@ -21,10 +21,10 @@ def test_what_a_lost_workers_engine_did_is_shown_no_more() -> None:
     metrics.engine("m/0.1", {"prefills": 3, "held_bytes": 10})
     metrics.engine("m/1.1", {"prefills": 4})
     assert len(shown(metrics, "m/0.1")) == 2
-    metrics.worker_lost("m/0.1")
+    metrics.worker_ended("m/0.1", asked=False)
     assert shown(metrics, "m/0.1") == set()
     assert shown(metrics, "m/1.1") == {'rosa_prefills{worker="m/1.1"} 4.0'}
-    metrics.worker_lost("without_an_engine/0.1")
+    metrics.worker_ended("without_an_engine/0.1", asked=True)
 
 
 def test_servers_that_share_a_queue_have_a_number_of_workers_each() -> None:
@@ -36,6 +36,14 @@ def test_servers_that_share_a_queue_have_a_number_of_workers_each() -> None:
         'rosa_workers{replica="gpu0"} 1.0',
         'rosa_workers{replica="gpu1"} 0.0',
     }
+
+
+def test_what_a_frontend_refuses_after_it_was_started_anew_counts_on() -> None:
+    metrics = Metrics()
+    for refused in (5, 2, 6):  # the second process counts from zero
+        metrics.frontend("openpi", 1, {"too_large": refused})
+    labels = {"frontend": "openpi", "cause": "too_large"}
+    assert metrics.registry.get_sample_value("rosa_frontend_refused_total", labels) == 5 + 6
 
 
 def test_counts_that_no_metric_stands_for_are_not_kept() -> None:

@@ -198,6 +198,20 @@ def bench() -> Iterator[Callable[[int], Bench]]:
         yield lambda workers: stack.enter_context(contextlib.closing(Bench(workers)))
 
 
+def test_only_workers_that_end_unasked_are_counted_as_lost(bench: Callable[[int], Bench]) -> None:
+    """An alert goes by this number: a rollout must not look like workers that end again and again."""
+    it = bench(2)
+    it.until(lambda: it.warm() == {"policy/0.1", "policy/1.1"})
+    it.cluster.hold("policy/0", True)
+    it.core.retire(it.clock.now_s(), "policy/0.1", "drain")
+    it.gateway.drain_worker("policy/0.1")
+    it.until(lambda: "policy/0.1" in it.gateway.ended_workers())
+    assert it.gateway._metrics.registry.get_sample_value("rosa_worker_losses_total") == 0
+    it.cluster.kill("policy/1.1", "a test says so")
+    it.until(lambda: "policy/1.1" in it.gateway.ended_workers())
+    assert it.gateway._metrics.registry.get_sample_value("rosa_worker_losses_total") == 1
+
+
 def announce(socket_: zmq.Socket[bytes], worker_id: str) -> None:
     socket_.send_multipart(codec.encode(m.WorkerReady(worker_id, "policy", 8, {}, NEEDS)))
 

@@ -422,6 +422,18 @@ def test_a_canary_that_ends_or_is_cancelled_is_given_up(office: Office, weights:
     assert other.told == [(CANCEL, ""), (CANARY, "cancelled")] and other.cluster.reverted == ["gpu0/0"]
 
 
+@pytest.mark.parametrize(("new_failed", "reverted"), [(0, []), (40, ["gpu0/0"])])
+def test_where_the_old_worker_ends_what_both_have_answered_until_then_decides(
+    office: Office, weights: str, new_failed: int, reverted: list[str]
+) -> None:
+    """Both are on one GPU: the new one may be why."""
+    compared(office, weights, new_failed)
+    office.ends("gpu0/0.1")
+    assert office.cluster.reverted == reverted
+    office.step()
+    assert ("gpu1/0.2" in office.cluster.heirs) == (not reverted), "the others follow, or do not"
+
+
 def shadowed(office: Office, weights: str, distance: float, value: str = "60") -> None:
     """A shadow that has answered copies, and acted this much otherwise."""
     office.order(SHADOW, "policy", f"{value} {weights}")
