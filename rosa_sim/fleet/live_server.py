@@ -10,7 +10,8 @@ import json
 import os
 import signal
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,9 @@ class WatchedCore(ServingCore):
 
     def __init__(self, serving: Serving) -> None:
         super().__init__(serving.factory, serving.placement, serving.admission)
-        self.busy_s: defaultdict[str, float] = defaultdict(float)
+        self._ran: defaultdict[str, list[tuple[float, float]]] = defaultdict(
+            list
+        )  # server -> from when to when
 
     def actions(self) -> list[Action]:
         out = super().actions()
@@ -61,8 +64,21 @@ class WatchedCore(ServingCore):
         worker = self.pool.get(worker_id)
         if worker is not None and self.busy_from_s <= now_s < self.busy_to_s:
             server = self.router.placement.replicas[worker.replica].server
-            self.busy_s[server] += done.inference_ms / 1000
+            self._ran[server].append((max(self.busy_from_s, now_s - done.inference_ms / 1000), now_s))
         super().on_executed(now_s, worker_id, done)
+
+    def busy_s(self) -> dict[str, float]:
+        """Server -> how long it ran something in the window."""
+        return {server: covered_s(spans) for server, spans in self._ran.items()}
+
+
+def covered_s(spans: Iterable[tuple[float, float]]) -> float:
+    """How long at least one of them lasts: calls that run beside each other take their server once."""
+    total_s, until_s = 0.0, -inf
+    for from_s, to_s in sorted(spans):
+        total_s += max(0.0, to_s - max(from_s, until_s))
+        until_s = max(until_s, to_s)
+    return total_s
 
 
 class LiveServer:
@@ -150,7 +166,7 @@ def serve_until_told(
             if left and clock.now_s() >= started_s + left[0][0]:
                 server.lose(left.pop(0)[1])
             server.step()
-        talk.send_bytes(json.dumps(server.core.busy_s).encode())
+        talk.send_bytes(json.dumps(server.core.busy_s()).encode())
     finally:
         server.close()
 
