@@ -47,15 +47,16 @@ def execute(
     progress: Progress | None = None,
     watch: Callable[[float, Any], None] | None = None,
     make: Callable[..., Simulation] = Simulation,
+    meter: Meter | None = None,
 ) -> Outcome:
     """Run a system that can be executed. `progress` hears the simulated time and its end, now and then; `make` makes
-    the simulation, for robots that do more than act."""
+    the simulation, for robots that do more than act. `meter`: one of the caller's, for the scenario's window."""
     assert system.serving is not None
     begun_s = time.perf_counter()
     end_s = scenario.warm_up_s + scenario.seconds
     window = (scenario.warm_up_s, end_s)
     robots = joinings(factory, system, start, seed)
-    meter = Meter(tasks_of(factory, robots), *window)
+    meter = meter or Meter(tasks_of(factory, robots), *window)
     simulation = make(
         system.serving, robots, meter, scenario.network, scenario.body.habits, seed, window, watch
     )

@@ -26,6 +26,7 @@ from rosa_contract.wire.messages import Hello, Request
 from rosa_sim.fleet.execute import joinings, server_of
 from rosa_sim.fleet.live_server import LOG, serve_until_told, shares_gpus
 from rosa_sim.fleet.measure import Meter, Outcome
+from rosa_sim.fleet.record import Record, batches_from
 from rosa_sim.fleet.robot import ANY_TIME, Habits, Observer, ToSend, VirtualRobot
 from rosa_sim.fleet.scenario import Scenario
 from rosa_sim.fleet.simulation import ROBOT, Joining, tasks_of
@@ -186,15 +187,24 @@ def live_runner(scenario: Scenario, say: Say) -> Callable[[System, Factory, str,
 
 
 def run_live(
-    scenario: Scenario, factory: Factory, system: System, start: str, seed: int, say: Say | None = None
+    scenario: Scenario,
+    factory: Factory,
+    system: System,
+    start: str,
+    seed: int,
+    say: Say | None = None,
+    record: Record | None = None,
 ) -> Outcome:
-    """One run in real time: a gateway process with emulated workers, and every robot in this one."""
+    """One run in real time: a gateway process with emulated workers, and every robot in this one.
+
+    `record` gets every call and batch; its window is from now on the scenario's.
+    """
     assert system.serving is not None
     fork = multiprocessing.get_context("fork")
     ours, theirs = fork.Pipe()
     losses = [(lost.at_s, server_of(system, lost.component)) for lost in scenario.lost_servers]
     with TemporaryDirectory(prefix="rosa-fleet-") as folder:
-        arguments = (system.serving, losses, theirs, Path(folder))
+        arguments = (system.serving, losses, theirs, Path(folder), record is not None)
         server = fork.Process(target=serve_until_told, args=arguments)
         server.start()
         theirs.close()
@@ -202,7 +212,8 @@ def run_live(
             if not ours.poll(WARM_UP_S):
                 tail = (Path(folder) / LOG).read_text().splitlines()[-3:]
                 raise LiveError(f"the live server was not warm within {WARM_UP_S:g} s: {' '.join(tail)}")
-            return _run_robots(scenario, factory, system, joinings(factory, system, start, seed), ours, say)
+            robots = joinings(factory, system, start, seed)
+            return _run_robots(scenario, factory, system, robots, ours, say, record)
         finally:
             ours.close()
             server.join(WARM_UP_S)
@@ -217,6 +228,7 @@ def _run_robots(
     robots: Sequence[Joining],
     server: Connection,
     say: Say | None,
+    record: Record | None,
 ) -> Outcome:
     """The robots' side of a run against a server that is warm."""
     assert system.serving is not None
@@ -225,7 +237,9 @@ def _run_robots(
     end_s = begun_s + scenario.warm_up_s + scenario.seconds
     window = (begun_s + scenario.warm_up_s, end_s)
     server.send_bytes(json.dumps([begun_s, *window]).encode())
-    meter = Meter(tasks_of(factory, robots), *window)
+    if record is not None:
+        record.started_s, record.from_s, record.to_s = begun_s, *window
+    meter = record or Meter(tasks_of(factory, robots), *window)
     fleet = LiveFleet(endpoint, factory, robots, meter, begun_s, scenario.body.habits)
     try:
         _watch(fleet, begun_s, end_s, f"live: {system.name}, {len(robots)} robots", say)
@@ -233,7 +247,10 @@ def _run_robots(
     finally:
         fleet.close()
     server.send_bytes(b"end")
-    busy_s: dict[str, float] = json.loads(server.recv_bytes()) if server.poll(WARM_UP_S) else {}
+    told = json.loads(server.recv_bytes()) if server.poll(WARM_UP_S) else {}
+    busy_s: dict[str, float] = told.get("busy_s", {})
+    if record is not None:
+        record.batches = batches_from(told.get("batches", ()))
     servers = {replica.server for replica in system.serving.placement.replicas.values()}
     utilisation = {server: busy_s.get(server, 0.0) / meter.seconds for server in sorted(servers)}
     return meter.outcome(utilisation, served, fleet.messages, end_s - begun_s)

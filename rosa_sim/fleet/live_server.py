@@ -32,6 +32,7 @@ from rosa_server.serving.edge.gateway import Gateway
 from rosa_server.serving.edge.metrics import Metrics
 from rosa_server.simulator.servers import CHUNK, LARGEST_BATCH, Serving
 from rosa_sim.far import FarLink
+from rosa_sim.fleet.record import Batches
 
 MESSAGE_MB = 1.0
 SIZES = 64  # batch sizes that a worker's table names
@@ -91,7 +92,7 @@ class LiveServer:
         workers = f"ipc://{folder / 'workers'}"
         links_ms = {r.link_ms for r in serving.placement.replicas.values() if r.link_ms}
         self._links = {ms: FarLink(workers, f"ipc://{folder / f'far-{ms:g}'}", ms / 1000) for ms in links_ms}
-        self.cluster = LocalCluster(_specs(serving, folder, workers, load_s))
+        self.cluster = LocalCluster(worker_specs(serving, folder, workers, load_s))
         self.gateway = Gateway(
             self.core,
             self._context,
@@ -140,11 +141,16 @@ def shares_gpus(serving: Serving) -> bool:
 
 
 def serve_until_told(
-    serving: Serving, losses: Sequence[tuple[float, str]], talk: Connection, folder: Path
+    serving: Serving,
+    losses: Sequence[tuple[float, str]],
+    talk: Connection,
+    folder: Path,
+    record: bool = False,
 ) -> None:
     """The server's process: says its endpoint when warm, hears when to count GPU time, and ends with what it counted.
 
     `losses`: (s after the start, server) that fail. `folder`: for its sockets, its workers' tables and its log.
+    `record`: it ends with every batch, too.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started it ends it
     with (folder / LOG).open("ab") as file:
@@ -161,17 +167,21 @@ def serve_until_told(
             server.step()
         started_s, from_s, to_s = json.loads(talk.recv_bytes())
         server.core.busy_from_s, server.core.busy_to_s = from_s, to_s
+        batches = Batches(started_s)
+        if record:
+            server.core.watch = batches.watch
         left = sorted(losses)
         while not talk.poll() and os.getppid() == parent:
             if left and clock.now_s() >= started_s + left[0][0]:
                 server.lose(left.pop(0)[1])
             server.step()
-        talk.send_bytes(json.dumps(server.core.busy_s()).encode())
+        talk.send_bytes(json.dumps({"busy_s": server.core.busy_s(), "batches": batches.batches}).encode())
     finally:
         server.close()
 
 
-def _specs(serving: Serving, folder: Path, endpoint: str, load_s: float) -> list[WorkerSpec]:
+def worker_specs(serving: Serving, folder: Path, endpoint: str, load_s: float) -> list[WorkerSpec]:
+    """A worker process for each of every replica, with its times in a file of `folder`; `load_s` as of `LiveServer`."""
     specs: list[WorkerSpec] = []
     horizon, dof = CHUNK.arrays["actions"].shape
     for replica in serving.placement.replicas.values():
@@ -185,10 +195,12 @@ def _specs(serving: Serving, folder: Path, endpoint: str, load_s: float) -> list
             own = {component: dict(table) for component, table in replica.mixed_ms.items()}
             document["component_latency_ms"] = own
         path.write_text(yaml.safe_dump(document))
+        # A worker that batches continuously runs single calls, each of which varies by this share of its own time.
+        usual = 1 if (replica.at_once or 1) > 1 else replica.batch or 1
         for number in range(replica.workers):
             options: dict[str, Any] = {
                 "profile": str(path),
-                "jitter_ms": serving.variation * times[replica.batch or 1],
+                "jitter_ms": serving.variation * times[usual],
                 "seed": len(specs),
                 "load_s": load_s,
                 "horizon": horizon,

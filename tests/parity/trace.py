@@ -11,26 +11,22 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rosa_client.runtime.commands import CallEnded, Send
 from rosa_contract.clock import MonotonicClock
 from rosa_contract.config.factory import Factory, parse_factory
 from rosa_contract.process import die_with
 from rosa_server.plan.placement import Placement, Replica
-from rosa_server.serving.core.queueing.actions import Cancel, Dispatch, Reply
 from rosa_server.simulator.network import Network
 from rosa_server.simulator.servers import Serving
 from rosa_server.timing.batches import BatchProfile
 from rosa_sim.fleet.live import LiveFleet
 from rosa_sim.fleet.live_server import LiveServer
-from rosa_sim.fleet.measure import Meter
-from rosa_sim.fleet.robot import VirtualRobot
+from rosa_sim.fleet.record import Record
 from rosa_sim.fleet.simulation import Joining, Simulation, tasks_of
 
 FACTORY = parse_factory("""
@@ -137,45 +133,9 @@ def cancelling() -> Serving:
     return Serving(CANCEL_FACTORY, Placement(replicas, routes), services)
 
 
-@dataclass
-class Record(Meter):
-    """Everything that was decided, with the time since the start."""
-
-    started_s: float = 0.0
-    factory: Factory = FACTORY
-    robots: Sequence[Joining] = tuple(ROBOTS)
-    sends: list[tuple[float, str, str, int]] = field(default_factory=list)
-    ends: list[tuple[float, str, str, int, str]] = field(default_factory=list)
-    batches: list[tuple[float, str, tuple[tuple[str, int], ...]]] = field(default_factory=list)
-    replies: dict[tuple[str, int], str] = field(default_factory=dict)
-    late_results: list[tuple[str, str]] = field(default_factory=list)
-    cancelled: list[tuple[float, str]] = field(default_factory=list)  # what workers were told
-
-    def __post_init__(self) -> None:
-        super().__init__(tasks_of(self.factory, self.robots), 0.0, 1e12)
-
-    def sent(self, robot: VirtualRobot, send: Send, now_s: float) -> None:
-        self.sends.append((now_s - self.started_s, robot.name, send.component, send.request_id))
-
-    def ended(self, robot: VirtualRobot, ended: CallEnded, now_s: float) -> None:
-        super().ended(robot, ended, now_s)
-        at_s = now_s - self.started_s
-        self.ends.append((at_s, robot.name, ended.component, ended.request_id, ended.ending))
-
-    def late(self, robot: VirtualRobot, component: str, now_s: float) -> None:
-        super().late(robot, component, now_s)
-        self.late_results.append((robot.name, component))
-
-    def watch(self, now_s: float, action: Any) -> None:
-        """What the serving core decided."""
-        if isinstance(action, Dispatch):
-            calls = tuple((call.robot_id, call.request_id) for call in action.calls)
-            replica = action.worker_id.partition("/")[0]
-            self.batches.append((now_s - self.started_s, replica, calls))
-        elif isinstance(action, Cancel):
-            self.cancelled.append((now_s - self.started_s, action.worker_id.partition("/")[0]))
-        elif isinstance(action, Reply):
-            self.replies[action.call.robot_id, action.call.request_id] = action.status
+def recorded(factory: Factory = FACTORY, robots: Sequence[Joining] = tuple(ROBOTS)) -> Record:
+    """An empty record of these robots."""
+    return Record(tasks_of(factory, robots))
 
 
 class LossyNetwork(Simulation):
@@ -190,7 +150,7 @@ class LossyNetwork(Simulation):
 
 def simulated() -> Record:
     """The trace under the simulated clock."""
-    record = Record()
+    record = recorded()
     simulation = LossyNetwork(serving(), ROBOTS, record, Network(latency_ms=0.5), watch=record.watch)
     simulation.at(KILL_S + NOTICED_S / 2, lambda now_s: simulation.lose_server("right", now_s))
     simulation.run(END_S)
@@ -199,7 +159,7 @@ def simulated() -> Record:
 
 def simulated_tiers() -> Record:
     """The tiers under the simulated clock."""
-    record = Record(factory=TIERS_FACTORY, robots=TIERS_ROBOTS)
+    record = recorded(TIERS_FACTORY, TIERS_ROBOTS)
     simulation = Simulation(tiers(), TIERS_ROBOTS, record, Network(latency_ms=0.5), watch=record.watch)
     simulation.run(TIERS_END_S)
     return record
@@ -207,7 +167,7 @@ def simulated_tiers() -> Record:
 
 def simulated_cancelling() -> Record:
     """The cancelled call under the simulated clock."""
-    record = Record(factory=CANCEL_FACTORY, robots=CANCEL_ROBOTS)
+    record = recorded(CANCEL_FACTORY, CANCEL_ROBOTS)
     network = Network(latency_ms=0.5)
     Simulation(cancelling(), CANCEL_ROBOTS, record, network, watch=record.watch).run(CANCEL_END_S)
     return record
@@ -248,24 +208,30 @@ def live(folder: Path) -> tuple[Record, float]:
     """The trace over ZeroMQ, with a real gateway and worker processes; and the machine's longest stall meanwhile."""
     # What was lost stays lost: a worker that starts again takes longer than the rest of the trace.
     server = LiveServer(serving(), folder, load_s=2 * (END_S - KILL_S))
-    return _live(server, Record(), END_S, KILL_S, LOST)
+    return _live(server, FACTORY, ROBOTS, END_S, KILL_S, LOST)
 
 
 def live_tiers(folder: Path) -> tuple[Record, float]:
     """The tiers over ZeroMQ; the messages of the worker in the cloud take 100 ms each way."""
-    record = Record(factory=TIERS_FACTORY, robots=TIERS_ROBOTS)
-    return _live(LiveServer(tiers(), folder), record, TIERS_END_S, float("inf"), ())
+    return _live(LiveServer(tiers(), folder), TIERS_FACTORY, TIERS_ROBOTS, TIERS_END_S, float("inf"), ())
 
 
 def live_cancelling(folder: Path) -> tuple[Record, float]:
     """The cancelled call over ZeroMQ, with a worker process that is told of it."""
-    record = Record(factory=CANCEL_FACTORY, robots=CANCEL_ROBOTS)
-    return _live(LiveServer(cancelling(), folder), record, CANCEL_END_S, float("inf"), ())
+    return _live(
+        LiveServer(cancelling(), folder), CANCEL_FACTORY, CANCEL_ROBOTS, CANCEL_END_S, float("inf"), ()
+    )
 
 
 def _live(
-    server: LiveServer, record: Record, end_s: float, lose_s: float, drop: Collection[tuple[str, int]]
+    server: LiveServer,
+    factory: Factory,
+    robots: Sequence[Joining],
+    end_s: float,
+    lose_s: float,
+    drop: Collection[tuple[str, int]],
 ) -> tuple[Record, float]:
+    record = recorded(factory, robots)
     clock = MonotonicClock()
     stop = threading.Event()
     kill_s = [float("inf")]
@@ -291,9 +257,7 @@ def _live(
         watcher = ThreadPoolExecutor(1)
         stalled = watcher.submit(stalls, stop)
         try:
-            fleet = LiveFleet(
-                server.gateway.robots_endpoint, record.factory, record.robots, record, started_s, drop=drop
-            )
+            fleet = LiveFleet(server.gateway.robots_endpoint, factory, robots, record, started_s, drop=drop)
             fleet.run(started_s + end_s)
             server.core.watch = None  # what follows is the end, and no part of the trace
             fleet.close()
