@@ -25,7 +25,7 @@ WITH = if test -f $(VENV)/rosa_ros/local_setup.sh; then set +u; . $(VENV)/rosa_r
 SOURCES = rosa_contract rosa_client rosa_server rosa_sim benchmarks launch scripts tests setup.py
 # Quick ones first; figures draws what claims and paper_schedules wrote.
 BENCHMARKS = roofline batching cancelled_frames calls_beside paper_schedules gpus shared_prefixes pictures robot_side nodes_against arm_interface exact transport against networks frontends path gateway_cost capacity wire decode_ahead decode_cost kv_serving kv_sharing moved_state pipelined_decode scale cluster_cost dashboard \
-  claims figures asynchronous horizon kairos scheduler fleet cases fleet_policies random_factories closed_loop
+  claims figures asynchronous horizon kairos scheduler fleet cases live_calls fleet_policies random_factories closed_loop
 MODULE = echo benchmarks/*/$$name.py | sed 's|/|.|g; s|.py$$||'  # of the benchmark $$name
 ONLY ?=
 ARGS ?=

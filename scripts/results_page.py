@@ -54,6 +54,7 @@ SLOW = {
     "hostile_frontends": "8 minutes",
     "kairos": "40 minutes",
     "kv_serving": "5 minutes",
+    "live_calls": "4 minutes, on a quiet machine",
     "lerobot_act": "6 minutes, after `make train-act`",
     "kv_sharing": "4 minutes",
     "moved_state": "20 s",

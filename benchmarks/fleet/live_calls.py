@@ -200,7 +200,7 @@ def _shares(simulated: Counter[int], live: Counter[int]) -> dict[str, list[float
 
 def _variation(simulated: Counter[int], live: Counter[int]) -> float:
     """Which share of calls would have to be in a batch of another size."""
-    return float(sum(max(0.0, one - other) for one, other in _shares(simulated, live).values()))
+    return sum(max(0.0, one - other) for one, other in _shares(simulated, live).values())
 
 
 def _same_batches(simulated: Record, live: Record) -> tuple[int, float]:
@@ -220,7 +220,7 @@ def aims_of(rows: Sequence[Row]) -> list[Row]:
     """What is wanted, and what came of it."""
 
     def each(row: Row, key: str) -> float:
-        return max(row[key].values())
+        return float(max(row[key].values()))
 
     near = [row["live_hz"] / row["simulated_hz"] - 1 for row in rows]
     ending = min(row["same_ending"] for row in rows)
