@@ -1,6 +1,6 @@
-"""P4's fleet over real sockets against its simulation, call by call: does a schedule do live what was simulated?
+"""Fleets over real sockets against their simulation, call by call: does a schedule do live what was simulated?
 
-    python -m benchmarks.fleet.live_calls [--robots 64,96] [--seconds 30]
+    python -m benchmarks.fleet.live_calls [--fleets p4/64,p4/96,mix4/64,lab/4] [--seconds 30]
 
 Each row is one fleet played twice from the same start: once under the simulated clock, once with a gateway process,
 emulated workers and ZeroMQ. The k-th call of each component of each robot is compared with the k-th one: how it ended,
@@ -31,12 +31,13 @@ from rosa_contract.config.tasks import SYSTEM1
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_sim.fleet.execute import execute, joinings
 from rosa_sim.fleet.live import run_live
-from rosa_sim.fleet.record import Record
+from rosa_sim.fleet.record import CallRecord
 from rosa_sim.fleet.scenario import STARTS, load_scenario
 from rosa_sim.fleet.simulation import tasks_of
 from rosa_sim.fleet.systems import ROSA, fleet_of, system_of, without_limits
 
 RESULT = RESULTS / "live_calls.json"
+FLEETS = "p4/64,p4/96,mix4/64,lab/4"  # lab: four models take turns on one GPU
 SEED = 0
 SAME_ENDING, NEAR, BATCHES_APART, LATENCY_NEAR = 0.99, 0.03, 0.05, 0.05
 Row = dict[str, Any]
@@ -47,17 +48,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--robots", default="64,96", help="sizes of the fleet, separated by commas")
+    parser.add_argument("--fleets", default=FLEETS, help="scenario/robots, separated by commas")
     parser.add_argument("--seconds", type=float, default=30.0, help="after 10 s of warm-up")
     arguments = parser.parse_args()
     logging.getLogger("rosa.link").setLevel(logging.ERROR)
     rows: list[Row] = []
-    shown: dict[str, tuple[Calls, Calls]] = {}
-    for robots in map(int, arguments.robots.split(",")):
+    shown: dict[str, tuple[RunCalls, RunCalls]] = {}
+    for fleet in arguments.fleets.split(","):
+        name, _, robots = fleet.partition("/")
         for start in STARTS:
-            row, simulated, live = played(robots, start, arguments.seconds)
+            row, simulated, live = played(name, int(robots), start, arguments.seconds)
             rows.append(row)
-            shown[f"{robots} robots, {start}"] = simulated, live
+            shown[f"{fleet}, {start}"] = simulated, live
     note = (
         f"{arguments.seconds:g} s after 10 s of warm-up, seed {SEED}, at {commit()}."
         f" Load at the end {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores,"
@@ -68,15 +70,15 @@ def main() -> int:
     return 0
 
 
-def played(robots: int, start: str, seconds: float) -> tuple[Row, Calls, Calls]:
+def played(name: str, robots: int, start: str, seconds: float) -> tuple[Row, RunCalls, RunCalls]:
     """One fleet, simulated and live."""
-    loaded = load_scenario("p4").changed(seconds=seconds)
+    loaded = load_scenario(name).changed(seconds=seconds)
     scenario = loaded.scenario
     factory = without_limits(fleet_of(loaded.factory, robots))
     system = system_of(ROSA, factory, ProfileLibrary(), scenario.service_variation)
     tasks = tasks_of(factory, joinings(factory, system, start, SEED))
     ends_s = scenario.warm_up_s + seconds
-    simulated, live = Record(tasks, scenario.warm_up_s, ends_s), Record(tasks)
+    simulated, live = CallRecord(tasks, scenario.warm_up_s, ends_s), CallRecord(tasks)
 
     def say(text: str) -> None:
         print(f"\r{text}", end="", file=sys.stderr, flush=True)
@@ -89,16 +91,16 @@ def played(robots: int, start: str, seconds: float) -> tuple[Row, Calls, Calls]:
             kind = "live" if record is live else "simulated"
             raise SystemExit(f"{outcome.served} of {robots} robots were served ({kind}), expected all")
     print(file=sys.stderr)
-    ours, theirs = Calls(simulated, scenario.warm_up_s, ends_s), Calls(live, scenario.warm_up_s, ends_s)
-    action_s = {task.pipeline.action_s for task in tasks.values()}
-    return compared(robots, start, ours, theirs, min(action_s)), ours, theirs
+    action_s = {robot: task.pipeline.action_s for robot, task in tasks.items()}
+    ours, theirs = (RunCalls(record, action_s, scenario.warm_up_s, ends_s) for record in (simulated, live))
+    return {"scenario": name, "robots": robots, "start": start, **compared(ours, theirs)}, ours, theirs
 
 
-class Calls:
+class RunCalls:
     """The calls of one run by robot and component, those that ended after the warm-up."""
 
-    def __init__(self, record: Record, from_s: float, to_s: float) -> None:
-        """Times are in s since the start of the run."""
+    def __init__(self, record: CallRecord, action_s: Mapping[str, float], from_s: float, to_s: float) -> None:
+        """`action_s`: robot -> how long its actions take. Times are in s since the start of the run."""
         self.record = record
         sent_s = {(robot, number): at_s for at_s, robot, _, number in record.sends}
         size = {call: len(calls) for _, _, calls in record.batches for call in calls}
@@ -117,9 +119,10 @@ class Calls:
             if component == SYSTEM1:
                 rounds[robot].append((sent_s[robot, number], at_s))
         self.seconds = to_s - from_s
-        # From an answer to the next call: the action and what comes after it.
-        self.between_ms = [
-            (later[0] - earlier[1]) * 1000 for each in rounds.values() for earlier, later in pairwise(each)
+        self.wait_ms = [
+            (later[0] - earlier[1] - action_s[robot]) * 1000
+            for robot, each in rounds.items()
+            for earlier, later in pairwise(each)
         ]
 
     @property
@@ -128,8 +131,8 @@ class Calls:
         return sum(each.count("in_time") for each in endings) / self.seconds
 
 
-def compared(robots: int, start: str, simulated: Calls, live: Calls, action_s: float) -> Row:
-    """A row: shares are of calls that both runs have."""
+def compared(simulated: RunCalls, live: RunCalls) -> Row:
+    """The figures of a row, of both runs where there are two. `pairs`: calls that both runs have."""
     components = sorted({component for _, component in simulated.endings})
     same = total = 0
     for key, endings in simulated.endings.items():
@@ -147,8 +150,6 @@ def compared(robots: int, start: str, simulated: Calls, live: Calls, action_s: f
     ]
     alike, until_s = _same_batches(simulated.record, live.record)
     return {
-        "robots": robots,
-        "start": start,
         "simulated_hz": round(simulated.actions_hz, 2),
         "live_hz": round(live.actions_hz, 2),
         "calls": {component: list(pair) for component, pair in counts.items()},
@@ -165,9 +166,7 @@ def compared(robots: int, start: str, simulated: Calls, live: Calls, action_s: f
             c: [round(float(np.mean(calls.latency_ms[c])), 1) for calls in (simulated, live)]
             for c in components
         },
-        "wait_ms": [
-            round(float(np.mean(calls.between_ms)) - action_s * 1000, 1) for calls in (simulated, live)
-        ],
+        "wait_ms": [round(float(np.mean(calls.wait_ms)), 1) for calls in (simulated, live)],
         "batches": {c: _shares(simulated.sizes[c], live.sizes[c]) for c in components},
         "batches_apart": {c: round(_variation(simulated.sizes[c], live.sizes[c]), 3) for c in components},
         "same_batches": alike,
@@ -203,7 +202,7 @@ def _variation(simulated: Counter[int], live: Counter[int]) -> float:
     return sum(max(0.0, one - other) for one, other in _shares(simulated, live).values())
 
 
-def _same_batches(simulated: Record, live: Record) -> tuple[int, float]:
+def _same_batches(simulated: CallRecord, live: CallRecord) -> tuple[int, float]:
     """How many first batches of all replicas hold the same calls, and when the first one of another kind begins."""
     alike, until_s = 0, float("inf")
     for replica, theirs in groupby(sorted(live.batches, key=lambda batch: batch[1]), lambda batch: batch[1]):
@@ -226,7 +225,7 @@ def aims_of(rows: Sequence[Row]) -> list[Row]:
     ending = min(row["same_ending"] for row in rows)
     batches = max(each(row, "batches_apart") for row in rows)
     latencies = [
-        (live / simulated - 1, f"{component}'s {key[:3]} with {row['robots']} robots")
+        (live / simulated - 1, f"{component}'s {key[:3]} in {row['scenario']}/{row['robots']}")
         for row in rows
         for key in ("p50_ms", "p99_ms")
         for component, (simulated, live) in row[key].items()
@@ -256,7 +255,7 @@ def aims_of(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def plot(shown: Mapping[str, tuple[Calls, Calls]]) -> None:
+def plot(shown: Mapping[str, tuple[RunCalls, RunCalls]]) -> None:
     """Latency of each component as distributions: simulated and live on each other."""
     import matplotlib
 
@@ -269,6 +268,9 @@ def plot(shown: Mapping[str, tuple[Calls, Calls]]) -> None:
     )
     for row, (name, pair) in zip(axes, shown.items(), strict=True):
         for axis, component in zip(row, components, strict=True):
+            if component not in pair[0].latency_ms:
+                axis.axis("off")
+                continue
             for calls, label in zip(pair, ("simulated", "live"), strict=True):
                 values: Latencies = np.sort(calls.latency_ms[component])
                 axis.plot(values, np.linspace(0, 1, len(values)), label=label, linewidth=1)

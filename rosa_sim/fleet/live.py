@@ -26,7 +26,7 @@ from rosa_contract.wire.messages import Hello, Request
 from rosa_sim.fleet.execute import joinings, server_of
 from rosa_sim.fleet.live_server import LOG, serve_until_told, shares_gpus
 from rosa_sim.fleet.measure import Meter, Outcome
-from rosa_sim.fleet.record import Record, batches_from
+from rosa_sim.fleet.record import CallRecord, batches_from
 from rosa_sim.fleet.robot import ANY_TIME, Habits, Observer, ToSend, VirtualRobot
 from rosa_sim.fleet.scenario import Scenario
 from rosa_sim.fleet.simulation import ROBOT, Joining, tasks_of
@@ -193,7 +193,7 @@ def run_live(
     start: str,
     seed: int,
     say: Say | None = None,
-    record: Record | None = None,
+    record: CallRecord | None = None,
 ) -> Outcome:
     """One run in real time: a gateway process with emulated workers, and every robot in this one.
 
@@ -228,7 +228,7 @@ def _run_robots(
     robots: Sequence[Joining],
     server: Connection,
     say: Say | None,
-    record: Record | None,
+    record: CallRecord | None,
 ) -> Outcome:
     """The robots' side of a run against a server that is warm."""
     assert system.serving is not None

@@ -32,7 +32,7 @@ from rosa_server.serving.edge.gateway import Gateway
 from rosa_server.serving.edge.metrics import Metrics
 from rosa_server.simulator.servers import CHUNK, LARGEST_BATCH, Serving
 from rosa_sim.far import FarLink
-from rosa_sim.fleet.record import Batches
+from rosa_sim.fleet.record import BatchRecord
 
 MESSAGE_MB = 1.0
 SIZES = 64  # batch sizes that a worker's table names
@@ -167,7 +167,7 @@ def serve_until_told(
             server.step()
         started_s, from_s, to_s = json.loads(talk.recv_bytes())
         server.core.busy_from_s, server.core.busy_to_s = from_s, to_s
-        batches = Batches(started_s)
+        batches = BatchRecord(started_s)
         if record:
             server.core.watch = batches.watch
         left = sorted(losses)

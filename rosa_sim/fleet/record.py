@@ -19,7 +19,7 @@ from rosa_sim.fleet.robot import VirtualRobot
 Batch = tuple[float, str, tuple[tuple[str, int], ...]]  # when, replica, (robot, request) of each call
 
 
-class Batches:
+class BatchRecord:
     """What the serving core gave its workers; `watch` sees its actions. Times are in s since `started_s`."""
 
     def __init__(self, started_s: float = 0.0) -> None:
@@ -39,14 +39,14 @@ class Batches:
             self.replies[action.call.robot_id, action.call.request_id] = action.status
 
 
-class Record(Meter, Batches):
+class CallRecord(Meter, BatchRecord):
     """A meter that keeps every call beside what it counts."""
 
     def __init__(
         self, tasks: Mapping[str, Task], from_s: float = 0.0, to_s: float = inf, started_s: float = 0.0
     ) -> None:
         Meter.__init__(self, tasks, from_s, to_s)
-        Batches.__init__(self, started_s)
+        BatchRecord.__init__(self, started_s)
         self.sends: list[tuple[float, str, str, int]] = []
         self.ends: list[tuple[float, str, str, int, str]] = []
         self.late_results: list[tuple[str, str]] = []

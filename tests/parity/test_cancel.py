@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_sim.fleet.record import Record
+from rosa_sim.fleet.record import CallRecord
 from tests.parity import trace
 from tests.parity.trace import TOLERANCE_S
 
 
 @pytest.fixture(scope="module")
-def simulated() -> Record:
+def simulated() -> CallRecord:
     return trace.simulated_cancelling()
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Record:
+def live(tmp_path_factory: pytest.TempPathFactory) -> CallRecord:
     return trace.undisturbed(trace.live_cancelling, tmp_path_factory)
 
 
-def of_policy(record: Record) -> list[tuple[tuple[str, int], ...]]:
+def of_policy(record: CallRecord) -> list[tuple[tuple[str, int], ...]]:
     return [calls for _, replica, calls in record.batches if replica == "policy"]
 
 
-def test_the_trace_shows_what_it_is_for(simulated: Record) -> None:
+def test_the_trace_shows_what_it_is_for(simulated: CallRecord) -> None:
     [(told_s, worker)] = simulated.cancelled
     assert worker == "policy" and told_s == pytest.approx(0.203, abs=0.002)
     assert of_policy(simulated)[:3] == [(("sort-0", 1),), (("pack-0", 1),), (("pack-1", 1),)]
@@ -33,7 +33,7 @@ def test_the_trace_shows_what_it_is_for(simulated: Record) -> None:
     assert simulated.replies["pack-0", 1] == simulated.replies["pack-1", 1] == "ok"
 
 
-def test_production_decides_the_same_at_the_same_times(simulated: Record, live: Record) -> None:
+def test_production_decides_the_same_at_the_same_times(simulated: CallRecord, live: CallRecord) -> None:
     assert of_policy(live) == of_policy(simulated)
     assert live.replies == simulated.replies
     for robot in ("sort-0", "pack-0", "pack-1"):

@@ -6,18 +6,18 @@ import itertools
 
 import pytest
 
-from rosa_sim.fleet.record import Record
+from rosa_sim.fleet.record import CallRecord
 from tests.parity import trace
 from tests.parity.trace import KEPT_APART_S, TOLERANCE_S
 
 
 @pytest.fixture(scope="module")
-def simulated() -> Record:
+def simulated() -> CallRecord:
     return trace.simulated()
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Record:
+def live(tmp_path_factory: pytest.TempPathFactory) -> CallRecord:
     return trace.undisturbed(trace.live, tmp_path_factory)
 
 
@@ -26,7 +26,7 @@ def by_robot(rows: list[tuple[object, ...]], robot: str) -> list[tuple[object, .
     return [row[1:] for row in rows if row[1] == robot]
 
 
-def test_the_trace_shows_what_it_is_for(simulated: Record) -> None:
+def test_the_trace_shows_what_it_is_for(simulated: CallRecord) -> None:
     endings = {ending for *_, ending in simulated.ends}
     assert endings == {"in_time", "missed", "cancelled"}
     assert simulated.late_results == [("sort-1", "monitor")], "an answer that came after its deadline"
@@ -36,7 +36,7 @@ def test_the_trace_shows_what_it_is_for(simulated: Record) -> None:
     assert any(len(calls) == 2 for _, _, calls in simulated.batches)
 
 
-def test_no_order_in_the_trace_hangs_on_a_few_milliseconds(simulated: Record) -> None:
+def test_no_order_in_the_trace_hangs_on_a_few_milliseconds(simulated: CallRecord) -> None:
     """Else a busy machine would decide it, and the comparison below would say nothing."""
     for robot in {robot for _, robot, *_ in simulated.sends}:
         times = sorted(
@@ -51,27 +51,27 @@ def test_no_order_in_the_trace_hangs_on_a_few_milliseconds(simulated: Record) ->
         assert all(gap > KEPT_APART_S or gap < 0.003 for gap in gaps), f"{robot}: {times}"
 
 
-def test_robots_send_the_same_calls_in_the_same_order(simulated: Record, live: Record) -> None:
+def test_robots_send_the_same_calls_in_the_same_order(simulated: CallRecord, live: CallRecord) -> None:
     assert [row[1:] for row in live.sends] == [row[1:] for row in simulated.sends]
 
 
-def test_every_call_ends_the_same_way(simulated: Record, live: Record) -> None:
+def test_every_call_ends_the_same_way(simulated: CallRecord, live: CallRecord) -> None:
     for robot in ("sort-0", "sort-1", "pack-0"):
         assert by_robot([*live.ends], robot) == by_robot([*simulated.ends], robot)
     assert live.late_results == simulated.late_results
 
 
-def test_the_gateway_makes_the_same_batches(simulated: Record, live: Record) -> None:
+def test_the_gateway_makes_the_same_batches(simulated: CallRecord, live: CallRecord) -> None:
     for replica in trace.REPLICAS:
         expected = [calls for _, name, calls in simulated.batches if name == replica]
         assert [calls for _, name, calls in live.batches if name == replica] == expected
 
 
-def test_every_request_gets_the_same_final_answer(simulated: Record, live: Record) -> None:
+def test_every_request_gets_the_same_final_answer(simulated: CallRecord, live: CallRecord) -> None:
     assert live.replies == simulated.replies
 
 
-def test_and_all_of_it_at_the_same_times(simulated: Record, live: Record) -> None:
+def test_and_all_of_it_at_the_same_times(simulated: CallRecord, live: CallRecord) -> None:
     for expected, found in ((simulated.sends, live.sends), (simulated.batches, live.batches)):
         for one, other in zip(expected, found, strict=True):
             assert other[0] == pytest.approx(one[0], abs=TOLERANCE_S), f"{one} against {other}"

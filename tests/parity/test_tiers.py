@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_sim.fleet.record import Record
+from rosa_sim.fleet.record import CallRecord
 from tests.parity import trace
 from tests.parity.trace import TOLERANCE_S
 
 
 @pytest.fixture(scope="module")
-def simulated() -> Record:
+def simulated() -> CallRecord:
     return trace.simulated_tiers()
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Record:
+def live(tmp_path_factory: pytest.TempPathFactory) -> CallRecord:
     return trace.undisturbed(trace.live_tiers, tmp_path_factory)
 
 
-def runs(record: Record) -> dict[str, list[tuple[str, int]]]:
+def runs(record: CallRecord) -> dict[str, list[tuple[str, int]]]:
     """Server -> the calls that it was given, in order."""
     return {
         server: [call for _, name, calls in record.batches if name == server for call in calls]
@@ -27,7 +27,7 @@ def runs(record: Record) -> dict[str, list[tuple[str, int]]]:
     }
 
 
-def test_the_simulated_cloud_takes_what_would_wait_too_long(simulated: Record) -> None:
+def test_the_simulated_cloud_takes_what_would_wait_too_long(simulated: CallRecord) -> None:
     assert [robot for robot, _ in runs(simulated)["edge"][:2]] == ["sort-0", "pack-0"]
     assert [robot for robot, _ in runs(simulated)["cloud"]] == ["sort-1", "sort-2", "sort-2"]
     took = {(robot, number): at_s for at_s, robot, _, number, _ in simulated.ends}
@@ -37,12 +37,12 @@ def test_the_simulated_cloud_takes_what_would_wait_too_long(simulated: Record) -
     assert {ending for *_, ending in simulated.ends} == {"in_time"}
 
 
-def test_the_live_server_sends_the_same_calls_away(simulated: Record, live: Record) -> None:
+def test_the_live_server_sends_the_same_calls_away(simulated: CallRecord, live: CallRecord) -> None:
     assert runs(live) == runs(simulated)
     assert live.replies == simulated.replies
 
 
-def test_and_their_answers_come_at_the_same_times(simulated: Record, live: Record) -> None:
+def test_and_their_answers_come_at_the_same_times(simulated: CallRecord, live: CallRecord) -> None:
     assert [row[1:] for row in live.ends] == [row[1:] for row in simulated.ends]
     for expected, found in zip(simulated.ends, live.ends, strict=True):
         assert found[0] == pytest.approx(expected[0], abs=TOLERANCE_S)

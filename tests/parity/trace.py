@@ -26,7 +26,7 @@ from rosa_server.simulator.servers import Serving
 from rosa_server.timing.batches import BatchProfile
 from rosa_sim.fleet.live import LiveFleet
 from rosa_sim.fleet.live_server import LiveServer
-from rosa_sim.fleet.record import Record
+from rosa_sim.fleet.record import CallRecord
 from rosa_sim.fleet.simulation import Joining, Simulation, tasks_of
 
 FACTORY = parse_factory("""
@@ -133,9 +133,9 @@ def cancelling() -> Serving:
     return Serving(CANCEL_FACTORY, Placement(replicas, routes), services)
 
 
-def recorded(factory: Factory = FACTORY, robots: Sequence[Joining] = tuple(ROBOTS)) -> Record:
+def recorded(factory: Factory = FACTORY, robots: Sequence[Joining] = tuple(ROBOTS)) -> CallRecord:
     """An empty record of these robots."""
-    return Record(tasks_of(factory, robots))
+    return CallRecord(tasks_of(factory, robots))
 
 
 class LossyNetwork(Simulation):
@@ -148,7 +148,7 @@ class LossyNetwork(Simulation):
         super()._requests(now_s, seat, leave)
 
 
-def simulated() -> Record:
+def simulated() -> CallRecord:
     """The trace under the simulated clock."""
     record = recorded()
     simulation = LossyNetwork(serving(), ROBOTS, record, Network(latency_ms=0.5), watch=record.watch)
@@ -157,7 +157,7 @@ def simulated() -> Record:
     return record
 
 
-def simulated_tiers() -> Record:
+def simulated_tiers() -> CallRecord:
     """The tiers under the simulated clock."""
     record = recorded(TIERS_FACTORY, TIERS_ROBOTS)
     simulation = Simulation(tiers(), TIERS_ROBOTS, record, Network(latency_ms=0.5), watch=record.watch)
@@ -165,7 +165,7 @@ def simulated_tiers() -> Record:
     return record
 
 
-def simulated_cancelling() -> Record:
+def simulated_cancelling() -> CallRecord:
     """The cancelled call under the simulated clock."""
     record = recorded(CANCEL_FACTORY, CANCEL_ROBOTS)
     network = Network(latency_ms=0.5)
@@ -182,7 +182,9 @@ def stalls(stop: threading.Event) -> float:
     return longest_s
 
 
-def undisturbed(play: Callable[[Path], tuple[Record, float]], folders: pytest.TempPathFactory) -> Record:
+def undisturbed(
+    play: Callable[[Path], tuple[CallRecord, float]], folders: pytest.TempPathFactory
+) -> CallRecord:
     """Play it again when the machine itself stood still for longer than the trace keeps its events apart.
 
     It is played in a session of its own, since Linux shares the cores out by session (autogroup): beside two busy loops
@@ -204,19 +206,19 @@ def _leave(parent_pid: int) -> None:
     die_with(parent_pid)
 
 
-def live(folder: Path) -> tuple[Record, float]:
+def live(folder: Path) -> tuple[CallRecord, float]:
     """The trace over ZeroMQ, with a real gateway and worker processes; and the machine's longest stall meanwhile."""
     # What was lost stays lost: a worker that starts again takes longer than the rest of the trace.
     server = LiveServer(serving(), folder, load_s=2 * (END_S - KILL_S))
     return _live(server, FACTORY, ROBOTS, END_S, KILL_S, LOST)
 
 
-def live_tiers(folder: Path) -> tuple[Record, float]:
+def live_tiers(folder: Path) -> tuple[CallRecord, float]:
     """The tiers over ZeroMQ; the messages of the worker in the cloud take 100 ms each way."""
     return _live(LiveServer(tiers(), folder), TIERS_FACTORY, TIERS_ROBOTS, TIERS_END_S, float("inf"), ())
 
 
-def live_cancelling(folder: Path) -> tuple[Record, float]:
+def live_cancelling(folder: Path) -> tuple[CallRecord, float]:
     """The cancelled call over ZeroMQ, with a worker process that is told of it."""
     return _live(
         LiveServer(cancelling(), folder), CANCEL_FACTORY, CANCEL_ROBOTS, CANCEL_END_S, float("inf"), ()
@@ -230,7 +232,7 @@ def _live(
     end_s: float,
     lose_s: float,
     drop: Collection[tuple[str, int]],
-) -> tuple[Record, float]:
+) -> tuple[CallRecord, float]:
     record = recorded(factory, robots)
     clock = MonotonicClock()
     stop = threading.Event()
