@@ -280,10 +280,11 @@ def _upright(joint: Joint) -> Array:
         )
     x, y, z = axis / long
     made = np.eye(4)
-    if z < -1 + 1e-12:
-        made[:3, :3] = np.diag([1.0, -1.0, -1.0])
-    elif z < 1 - 1e-12:
-        share = 1 / (1 + z)
+    aside = x * x + y * y
+    if aside < 1e-24:
+        made[:3, :3] = np.diag([1.0, 1.0, 1.0] if z > 0 else [1.0, -1.0, -1.0])
+    else:
+        share = 1 / (1 + z) if z > 0 else (1 - z) / aside  # the same; 1 + z has no digits left near -z
         made[:3, :3] = [
             [1 - x * x * share, -x * y * share, x],
             [-x * y * share, 1 - y * y * share, y],

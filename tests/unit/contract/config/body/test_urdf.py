@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rosa_contract.config.body.chain import ChainSpec
@@ -96,6 +96,8 @@ def test_the_ur5e_s_is_that_of_its_published_parameters() -> None:
 
 
 @settings(max_examples=60, deadline=None)
+@example([0.0, 1e-5, -1.75, 0.0, 0.0, 1.0, *[0.0] * 5, 1.0], [0.0, 0.0])  # nearly upside down
+@example([1e-9, -1e-8, -1.0, 0.0, 1e-13, -1.0, *[0.3] * 6], [0.5, -1.0])
 @given(
     st.lists(st.floats(-3.0, 3.0), min_size=12, max_size=12),
     st.lists(st.floats(-2.0, 2.0), min_size=2, max_size=2),
