@@ -54,12 +54,15 @@ def main() -> int:
     logging.getLogger("rosa.link").setLevel(logging.ERROR)
     rows: list[Row] = []
     shown: dict[str, tuple[RunCalls, RunCalls]] = {}
-    for fleet in arguments.fleets.split(","):
-        name, _, robots = fleet.partition("/")
+    fleets = [fleet.partition("/") for fleet in arguments.fleets.split(",")]
+    for name, _, robots in fleets:
+        if not robots.isdecimal():
+            parser.error(f"--fleets: expected scenario/robots, such as p4/64, got {name}/{robots}")
+    for name, _, robots in fleets:
         for start in STARTS:
             row, simulated, live = played(name, int(robots), start, arguments.seconds)
             rows.append(row)
-            shown[f"{fleet}, {start}"] = simulated, live
+            shown[f"{name}/{robots}, {start}"] = simulated, live
     note = (
         f"{arguments.seconds:g} s after 10 s of warm-up, seed {SEED}, at {commit()}."
         f" Load at the end {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores,"

@@ -65,9 +65,13 @@ def test_robots_send_the_same_calls_in_the_same_order(as_slow: CallRecord, live:
 
 
 def test_every_call_ends_the_same_way(as_slow: CallRecord, live: CallRecord) -> None:
-    """In whatever order: two calls may end at the same instant."""
+    """And in the same order, but for two calls of a robot that end at the same instant."""
     assert {row[1:] for row in live.ends} == {row[1:] for row in as_slow.ends}
     assert len(live.ends) == len(as_slow.ends)
+    ended_s = {row[1:]: row[0] for row in live.ends}
+    for one, other in itertools.permutations(as_slow.ends, 2):
+        if one[1] == other[1] and other[0] - one[0] > KEPT_APART_S:
+            assert ended_s[one[1:]] < ended_s[other[1:]], f"{one} before {other}"
     assert live.late_results == as_slow.late_results
 
 
