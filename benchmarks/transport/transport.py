@@ -1,5 +1,6 @@
 """What serving costs beside the model: round trips of an observation through ROSA and four other servers, in one run.
-ROSA is there twice: its model is in a worker process, as always, or `inline`, in the gateway's own thread.
+ROSA's model is in a worker process, as always, or `inline`, in the gateway's own thread; `busy`: with a gateway that
+stays awake for 2 ms after each message (`gateway.busy_poll_us`).
 
     python -m benchmarks.transport.transport [--rounds 4] [--seconds 2.5]
     python scripts/compiled.py --serving -m benchmarks.transport.transport  # ROSA compiled; nothing is written
@@ -29,16 +30,29 @@ import numpy as np
 
 from benchmarks import RESULTS, command_of
 from rosa_server.serving.base.compiled import compiled
-from rosa_sim.ports import free_port
+from rosa_sim.ports import free_ports
 
-PEERS = {  # row -> (module of peers, class of client)
+BUSY = {"busy_poll_us": 2000}
+SERVERS: dict[str, tuple[str, dict[str, Any]]] = {  # name -> (module of peers, what its `serve` is told)
+    "rosa": ("rosa", {}),
+    "rosa_busy": ("rosa", BUSY),
+    "rosa_inline": ("rosa", {"inline": True}),
+    "rosa_inline_busy": ("rosa", {"inline": True, **BUSY}),
+    "openpi": ("openpi_websocket", {}),
+    "zmq": ("zmq_msgpack", {}),
+    "grpc": ("grpc_pickle", {}),
+    "floor": ("zmq_floor", {}),
+}
+PEERS = {  # row -> (server, class of client)
     "rosa": ("rosa", "Client"),
     "rosa, JPEG": ("rosa", "JpegClient"),
+    "rosa, busy": ("rosa_busy", "Client"),
     "rosa, inline": ("rosa_inline", "Client"),
-    "openpi websocket": ("openpi_websocket", "Client"),
-    "zmq req/rep msgpack": ("zmq_msgpack", "Client"),
-    "grpc pickle": ("grpc_pickle", "Client"),
-    "zmq multipart floor": ("zmq_floor", "Client"),
+    "rosa, inline, busy": ("rosa_inline_busy", "Client"),
+    "openpi websocket": ("openpi", "Client"),
+    "zmq req/rep msgpack": ("zmq", "Client"),
+    "grpc pickle": ("grpc", "Client"),
+    "zmq multipart floor": ("floor", "Client"),
 }
 POLICY_SERVERS = ("openpi websocket", "grpc pickle")
 REQ_REP = "zmq req/rep msgpack"
@@ -60,11 +74,9 @@ def client_process(index: int, addresses: dict[str, str], pipe: Connection) -> N
     clients: dict[str, Any] = {}
     pipe.send("up")
     for row, rate_hz, seconds, start_s in iter(pipe.recv, None):
-        module, kind = PEERS[row]
+        server, kind = PEERS[row]
         if row not in clients:
-            clients[row] = getattr(importlib.import_module(f"benchmarks.transport.peers.{module}"), kind)(
-                addresses[module], f"robot{index}"
-            )
+            clients[row] = getattr(peer(server), kind)(addresses[server], f"robot{index}")
         elif hasattr(clients[row], "ready"):
             clients[row].ready()
         clients[row].call(seen)
@@ -87,8 +99,13 @@ def client_process(index: int, addresses: dict[str, str], pipe: Connection) -> N
         client.close()
 
 
-def server_process(module: str, address: str) -> None:
-    importlib.import_module(f"benchmarks.transport.peers.{module}").serve(address)
+def peer(server: str) -> Any:
+    """The module of a server and its clients."""
+    return importlib.import_module(f"benchmarks.transport.peers.{SERVERS[server][0]}")
+
+
+def server_process(server: str, address: str) -> None:
+    peer(server).serve(address, **SERVERS[server][1])
 
 
 class Crowd:
@@ -134,8 +151,11 @@ def _receive(pipe: Connection, timeout_s: float) -> Any:
 def measure(rounds: int, seconds: float, rows: list[str]) -> dict[tuple[str, str], list[list[float]]]:
     """(scenario, row) -> round trips in ms, per round."""
     context = multiprocessing.get_context("spawn")
-    modules = {PEERS[row][0] for row in rows}
-    addresses = {module: f"tcp://127.0.0.1:{free_port()}" for module in modules}
+    wanted = {PEERS[row][0] for row in rows}
+    addresses = {
+        server: f"tcp://127.0.0.1:{port}"
+        for server, port in zip(wanted, free_ports(len(wanted)), strict=True)
+    }
     servers = [context.Process(target=server_process, args=item) for item in addresses.items()]
     for server in servers:
         server.start()
@@ -194,8 +214,13 @@ def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     one, many, at_10_hz = SCENARIOS
     openpi = ("openpi websocket",)
-    aim("1 client: rosa p50 / openpi p50", ratio(one, "rosa", openpi, "p50_ms"), 1.0)
-    aim("1 client: rosa, inline p50 / openpi p50", ratio(one, "rosa, inline", openpi, "p50_ms"), 0.7)
+    for row, limit in (
+        ("rosa", 1.0),
+        ("rosa, busy", 1.0),
+        ("rosa, inline", 0.7),
+        ("rosa, inline, busy", 0.7),
+    ):
+        aim(f"1 client: {row} p50 / openpi p50", ratio(one, row, openpi, "p50_ms"), limit)
     for row in ("rosa", "rosa, inline"):
         for key in ("p50_ms", "p99_ms"):
             of_policies, of_zmq = (ratio(many, row, others, key) for others in (POLICY_SERVERS, (REQ_REP,)))

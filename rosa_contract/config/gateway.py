@@ -78,5 +78,12 @@ class Gateway:
         "remaining_work: file that keeps how long tasks of each kind are; empty: the server forgets it when it ends",
         "",
     )
+    busy_poll_us: int = setting(
+        "how long the gateway stays awake after something has come, instead of sleeping until something more does: up to"
+        " a quarter of a millisecond less for a call, and up to a whole core more (docs/add_a_model.md)",
+        0,
+        at_least=0,
+        at_most=5000,
+    )
     max_message_mb: float = setting("largest message from a robot", 32.0, above=0, at_most=1024)
     curve_keys: str = setting("folder with server.key_secret and the robots' public keys (ZeroMQ CURVE)", "")

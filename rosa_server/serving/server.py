@@ -121,6 +121,7 @@ class HeadlessServer:
                     worker_keys,
                     peers,
                     inline,
+                    settings.busy_poll_us / 1e6,
                 )
             except zmq.ZMQError as error:
                 self._cluster.stop(0.0)

@@ -29,18 +29,24 @@ bench:
   components: {{system1: {{model: null-policy, slo_ms: 10000}}}}
 models:
   null-policy: {{backend: "null", inline: {inline}, options: {{images: {images}, state: {{state: {state}}}}}}}
-gateway: {{bind: "{address}", metrics_port: 0}}
+gateway: {{bind: "{address}", metrics_port: 0, busy_poll_us: {busy_poll_us}}}
 """
 
 
-def serve(address: str, inline: bool = False) -> None:
+def serve(address: str, inline: bool = False, busy_poll_us: int = 0) -> None:
     from rosa_server.cli import main
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "factory.yaml"
         images = "{" + ", ".join(f"{camera}: [{SIZE}, {SIZE}]" for camera in CAMERAS) + "}"
         path.write_text(
-            FACTORY.format(images=images, state=STATE, address=address, inline=str(inline).lower())
+            FACTORY.format(
+                images=images,
+                state=STATE,
+                address=address,
+                inline=str(inline).lower(),
+                busy_poll_us=busy_poll_us,
+            )
         )
         sys.exit(main(["serve", str(path)]))
 

@@ -4,11 +4,17 @@
 six system calls and more for each turn of a gateway with two sockets. Here a wait is one call, and a ZeroMQ socket is
 asked only where its state may have changed since it was found empty: when its descriptor says that a command has come,
 or when somebody has used it in between, since that takes commands from the descriptor unseen (`used`).
+
+To be woken takes a thread longer than a small message takes to read. So it may be told to stay awake for a moment after
+something has come, and to ask again and again: that takes a whole core meanwhile.
 """
 
 from __future__ import annotations
 
+import math
 import select
+import time
+from collections.abc import Callable
 
 import zmq
 
@@ -19,7 +25,10 @@ Source = zmq.Socket[bytes] | int
 class Readiness:
     """For one thread, which alone uses the sockets."""
 
-    def __init__(self) -> None:
+    def __init__(self, awake_s: float = 0.0, now_s: Callable[[], float] = time.monotonic) -> None:
+        """`awake_s`: how long it asks without sleeping after something has come."""
+        self._awake_s, self._now_s = awake_s, now_s
+        self._came_s = -math.inf
         self._poll = select.poll()
         self._sockets: dict[int, zmq.Socket[bytes]] = {}  # by descriptor
         self._always: list[int] = []  # of sockets that are asked before each wait
@@ -57,13 +66,27 @@ class Readiness:
         """What can be read, after at most `timeout_ms`. A ZeroMQ socket is named again until it is found empty."""
         self._unsure.update(self._always)
         found: list[Source] = [self._sockets[fd] for fd in sorted(self._unsure) if self._readable(fd)]
-        for fd, _ in self._poll.poll(0 if found else timeout_ms):
+        for fd, _ in self._poll.poll(0) if found else self._come(timeout_ms):
             socket = self._sockets.get(fd)
             if socket is None:
                 found.append(fd)
             elif fd not in self._unsure and self._readable(fd):
                 found.append(socket)
+        if found and self._awake_s:
+            self._came_s = self._now_s()
         return found
+
+    def _come(self, timeout_ms: int) -> list[tuple[int, int]]:
+        """The descriptors that have something, after at most `timeout_ms`."""
+        if self._awake_s and timeout_ms:
+            now_s = began_s = self._now_s()
+            end_s = min(self._came_s + self._awake_s, began_s + timeout_ms / 1000)
+            while now_s < end_s:
+                if come := self._poll.poll(0):
+                    return come
+                now_s = self._now_s()
+            timeout_ms = max(0, math.ceil(timeout_ms - (now_s - began_s) * 1000))
+        return self._poll.poll(timeout_ms)
 
     def _readable(self, fd: int) -> bool:
         if (

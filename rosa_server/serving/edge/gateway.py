@@ -69,10 +69,11 @@ class Gateway:
         worker_keys: WorkerKeys | None = None,
         peers: PeerDesk | None = None,
         inline: InlineDesk | None = None,
+        awake_s: float = 0.0,
     ) -> None:
         """`worker_keys`: of workers on other machines; none: all run on this one and reach `workers_endpoint` alone.
         `peers`: the other gateways of the schedule, where there are any; it is closed with this one, as is `inline`:
-        the models that run in this thread."""
+        the models that run in this thread. `awake_s`: see `Readiness`."""
         self._core, self._clock, self._cluster, self._metrics, self._keys = (
             core,
             clock,
@@ -93,7 +94,7 @@ class Gateway:
         self._notes = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
         self._strangers: deque[Message] = deque()  # what was read of those that are not welcomed
         self._peaks = Peaks()
-        self._readiness = Readiness()
+        self._readiness = Readiness(awake_s, clock.now_s)
         self._doorman = Doorman(limits or Limits(), core.on_gone, metrics.cut_off)
         self._zap = context.socket(zmq.REP)
         self._zap.setsockopt(zmq.LINGER, 0)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from threading import Thread
 
+import pytest
 import zmq
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -106,11 +108,14 @@ def test_a_descriptor_is_named_while_it_is_readable_and_when_its_other_end_is_cl
 @given(
     st.lists(
         st.tuples(st.sampled_from(("comes", "is sent", "is read", "wait")), st.integers(0, 1)), max_size=60
-    )
+    ),
+    st.sampled_from((0.0, 0.001)),
 )
-def test_whoever_has_something_is_named_in_any_order_of_events(events: list[tuple[str, int]]) -> None:
+def test_whoever_has_something_is_named_in_any_order_of_events(
+    events: list[tuple[str, int]], awake_s: float
+) -> None:
     with pairs(2) as (ours, theirs):
-        readiness = Readiness()
+        readiness = Readiness(awake_s)
         fds = [readiness.register(socket, asked_always=False) for socket in ours]
         waiting = [0, 0]
         for event, number in (*events, ("wait", 0)):
@@ -129,3 +134,65 @@ def test_whoever_has_something_is_named_in_any_order_of_events(events: list[tupl
             elif event == "wait":
                 found = readiness.wait(LIMIT_MS if any(waiting) else 0)
                 assert {ours.index(one) for one in found} == {n for n in (0, 1) if waiting[n]}
+
+
+class Asked:
+    """`select.poll`, with the timeouts that it was asked for; it finds nothing by itself."""
+
+    def __init__(self) -> None:
+        self.timeouts_ms: list[int] = []
+        self.come: list[tuple[int, int]] = []
+
+    def register(self, fd: int, events: int) -> None:
+        pass
+
+    def poll(self, timeout_ms: int) -> list[tuple[int, int]]:
+        self.timeouts_ms.append(timeout_ms)
+        return self.come
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    poll = Asked()
+    monkeypatch.setattr("rosa_server.serving.base.readiness.select.poll", lambda: poll)
+    return poll
+
+
+def awake(seconds: float) -> Readiness:
+    """One whose clock goes on by a millisecond whenever it is looked at."""
+    readiness = Readiness(seconds, map(lambda turn: turn / 1000, count()).__next__)
+    readiness.register(0)
+    return readiness
+
+
+def test_for_a_moment_after_something_came_it_does_not_sleep(asked: Asked) -> None:
+    readiness, asked.come = awake(0.003), [(0, 1)]
+    assert readiness.wait(20) == [0]
+    asked.come, asked.timeouts_ms = [], []
+    assert readiness.wait(20) == []
+    *without_sleep, last = asked.timeouts_ms
+    assert without_sleep and not any(without_sleep)
+    assert last == 20 - len(without_sleep), "the wait as a whole is no longer than it was to be"
+
+
+def test_it_sleeps_at_once_where_nothing_came_lately(asked: Asked) -> None:
+    readiness = awake(0.003)
+    readiness.wait(20)
+    readiness.wait(20)
+    assert asked.timeouts_ms == [20, 20]
+
+
+def test_it_is_never_awake_for_longer_than_it_is_to_wait(asked: Asked) -> None:
+    readiness, asked.come = awake(5.0), [(0, 1)]
+    readiness.wait(20)
+    asked.come, asked.timeouts_ms = [], []
+    readiness.wait(4)
+    assert asked.timeouts_ms == [0] * 4 + [0]
+
+
+def test_what_comes_while_it_is_awake_is_named(asked: Asked) -> None:
+    readiness, asked.come = awake(0.003), [(0, 1)]
+    assert readiness.wait(20) == [0]
+    asked.timeouts_ms = []
+    assert readiness.wait(20) == [0]
+    assert asked.timeouts_ms == [0]
