@@ -14,6 +14,7 @@ from rosa_contract.say import say
 from rosa_server.dashboard.guard import LOOPBACK, PageGuard
 from rosa_server.dashboard.people import People, add_person, load_people, this_user
 from rosa_server.serving.base import log
+from rosa_server.serving.base.descriptors import more_descriptors
 from rosa_server.serving.watching.place import watched_gateways
 
 
@@ -60,6 +61,7 @@ def serve_dashboard(options: DashboardOptions) -> int:
         import uvicorn
 
         from rosa_server.dashboard.app import Dashboard
+        from rosa_server.dashboard.connections import PageConnection
         from rosa_server.dashboard.feed import Feed
         from rosa_server.dashboard.hooks import Hooks
         from rosa_server.dashboard.model import FleetModel
@@ -71,6 +73,7 @@ def serve_dashboard(options: DashboardOptions) -> int:
     people, token = (
         (load_people(options.people), "") if options.people else People({}).with_person(this_user())
     )
+    more_descriptors()  # of those who have connected, uvicorn knows no more than whose TLS handshake is over
     listener = listen(options.bind, options.port)
     port = int(listener.getsockname()[1])
     secure = bool(options.tls_cert)
@@ -84,7 +87,7 @@ def serve_dashboard(options: DashboardOptions) -> int:
         access_log=False,
         server_header=False,
         ws="none",
-        http="h11",
+        http=PageConnection,
         loop="asyncio",
         timeout_graceful_shutdown=1,
         limit_concurrency=256,
