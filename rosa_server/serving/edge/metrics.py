@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -206,7 +207,7 @@ class Metrics:
 
 
 class BoundedServer(ThreadingHTTPServer):
-    """At most `MAX_READERS` threads: whoever connects and says nothing takes one for `READ_S`."""
+    """At most `MAX_READERS` threads, and each for at most `READ_S`, also where a peer sends a byte now and then."""
 
     daemon_threads = True
 
@@ -219,13 +220,21 @@ class BoundedServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
+        over = threading.Timer(READ_S, _end, [request])
+        over.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
+            over.cancel()
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Whoever leaves before it has read its answer is not worth a line."""
+
+
+def _end(connection: socket.socket) -> None:
+    with suppress(OSError):  # it has ended by itself
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class MetricsServer:

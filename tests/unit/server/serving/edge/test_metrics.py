@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+import urllib.request
+from contextlib import ExitStack, suppress
+
+import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
 from rosa_contract.wire.messages import HealthReport
-from rosa_server.serving.edge.metrics import LATENCY_BUCKETS_S, Metrics
+from rosa_server.serving.edge import metrics as edge
+from rosa_server.serving.edge.metrics import LATENCY_BUCKETS_S, MAX_READERS, Metrics, MetricsServer
 from rosa_server.serving.edge.tallies import Spreads, Tallies
 from tests.unit.server.serving.core.stage import Stage
 
@@ -102,3 +109,29 @@ def test_a_counter_counts_each_pair_of_labels() -> None:
         'calls_total{component="system1",status="ok"} 2.0',
         'calls_total{component="system1",status="failed"} 1.0',
     ]
+
+
+def test_readers_that_send_a_byte_now_and_then_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edge, "READ_S", 0.3)
+    server, over = MetricsServer(Metrics(), 0), threading.Event()
+
+    def drip(connections: list[socket.socket]) -> None:
+        while not over.wait(0.05):
+            for one in connections:
+                with suppress(OSError):
+                    one.send(b"x")
+
+    with ExitStack() as stack:
+        stack.callback(server.close)
+        stack.callback(over.set)
+        address = ("127.0.0.1", server.port)
+        slow = [stack.enter_context(socket.create_connection(address, 60)) for _ in range(MAX_READERS)]
+        for one in slow:
+            one.sendall(b"GET /metrics HTTP/1.1\r\nHost: ")
+        dripping = threading.Thread(target=drip, args=[slow], daemon=True)
+        dripping.start()
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=10) as page:
+            assert page.status == 200
+        for one in slow:
+            with suppress(ConnectionResetError):  # what it sent last is unread
+                assert one.recv(1) == b"", "its time is over"
