@@ -98,6 +98,29 @@ def test_a_doubled_message_that_reaches_the_next_life_of_a_gateway_is_not_taken(
     assert verdict.counts["node_killed"] == 1
 
 
+# A call comes back in the very step in which its gateway goes on to a schedule without the server that ran it.
+ANSWERED_AND_ADOPTED = Plan(
+    506,
+    "p4",
+    32,
+    14.88,
+    (
+        Fault(5.179676, "peer_loss", 0.389001, 0.249953, (1,)),
+        Fault(8.267375, "adopted", 7.143417, 797.200162),
+        Fault(12.54621, "adopted", 0.062245, 841.425667),
+    ),
+    control_period_s=0.02,
+    nodes=6,
+)
+
+
+@pytest.mark.slow
+def test_what_was_answered_before_a_schedule_is_adopted_is_of_the_schedule_before() -> None:
+    verdict = run(ANSWERED_AND_ADOPTED)
+    assert not verdict.rule, verdict.words
+    assert verdict.counts["adopted"] == 2
+
+
 # -- the watches can fail ----------------------------------------------------------------------------------------------
 
 
