@@ -7,7 +7,8 @@ stays awake for 2 ms after each message (`gateway.busy_poll_us`).
 
 Up: two 224x224 RGB images and a state of 8 values; down: 50x8 float32. Every server has a null policy and every client
 is a process of its own. The peers take turns within a round, so that noise of the machine falls on all of them. A time
-is from arrays to arrays: encoding and decoding count.
+is from arrays to arrays: encoding and decoding count. `cpu_us` is what client and server processes together need of a
+core for a round trip, which is what sixteen clients on few cores wait for.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from benchmarks import RESULTS, command_of
 from rosa_server.serving.base.compiled import compiled
@@ -66,7 +68,7 @@ START_DELAY_S = 0.1
 
 
 def client_process(index: int, addresses: dict[str, str], pipe: Connection) -> None:
-    """Obey (row, rate, seconds, start) until None: measure and send back the round trips in ms."""
+    """Obey (row, rate, seconds, start) until None: send back the round trips in ms, and the CPU time that they took."""
     from benchmarks.transport.peers import observation
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -85,6 +87,7 @@ def client_process(index: int, addresses: dict[str, str], pipe: Connection) -> N
             continue
         times_ms = []
         start_s = pipe.recv()
+        before_s = time.process_time()
         due_s = start_s + (index / CLIENTS / rate_hz if rate_hz else 0.0)
         while due_s < start_s + seconds:
             time.sleep(max(0.0, due_s - time.monotonic()))
@@ -94,7 +97,7 @@ def client_process(index: int, addresses: dict[str, str], pipe: Connection) -> N
             # At a fixed rate the time counts from when the request was due: a slow answer delays the next one's start.
             times_ms.append((ended_s - (due_s if rate_hz else began_s)) * 1000)
             due_s = due_s + 1 / rate_hz if rate_hz else ended_s
-        pipe.send(times_ms)
+        pipe.send((times_ms, time.process_time() - before_s))
     for client in clients.values():
         client.close()
 
@@ -122,16 +125,21 @@ class Crowd:
         for pipe in self._pipes:
             _receive(pipe, 120)
 
-    def measure(self, row: str, count: int, rate_hz: float, seconds: float) -> list[float]:
+    def measure(
+        self, row: str, count: int, rate_hz: float, seconds: float, server: psutil.Process
+    ) -> tuple[list[float], float]:
+        """Round trips in ms, and the CPU time of clients and server in s."""
         pipes = self._pipes[:count]
         for pipe in pipes:
             pipe.send((row, rate_hz, seconds, 0.0))
         for pipe in pipes:
             _receive(pipe, 60)
-        start_s = time.monotonic() + START_DELAY_S
+        before_s, start_s = cpu_s(server), time.monotonic() + START_DELAY_S
         for pipe in pipes:
             pipe.send(start_s)
-        return [ms for pipe in pipes for ms in _receive(pipe, seconds + 60)]
+        told = [_receive(pipe, seconds + 60) for pipe in pipes]
+        spent_s = cpu_s(server) - before_s + sum(spent for _, spent in told)
+        return [ms for times_ms, _ in told for ms in times_ms], spent_s
 
     def close(self) -> None:
         for pipe in self._pipes:
@@ -142,24 +150,32 @@ class Crowd:
                 process.kill()
 
 
+def cpu_s(process: psutil.Process) -> float:
+    """CPU time of a process and all that it has started, in s; in steps of 10 ms."""
+    times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
+    return float(sum(one.user + one.system for one in times))
+
+
 def _receive(pipe: Connection, timeout_s: float) -> Any:
     if not pipe.poll(timeout_s):
         raise TimeoutError(f"a client did not answer within {timeout_s:g} s")
     return pipe.recv()
 
 
-def measure(rounds: int, seconds: float, rows: list[str]) -> dict[tuple[str, str], list[list[float]]]:
-    """(scenario, row) -> round trips in ms, per round."""
+def measure(
+    rounds: int, seconds: float, rows: list[str]
+) -> dict[tuple[str, str], list[tuple[list[float], float]]]:
+    """(scenario, row) -> round trips in ms and their CPU time in s, per round."""
     context = multiprocessing.get_context("spawn")
     wanted = {PEERS[row][0] for row in rows}
     addresses = {
         server: f"tcp://127.0.0.1:{port}"
         for server, port in zip(wanted, free_ports(len(wanted)), strict=True)
     }
-    servers = [context.Process(target=server_process, args=item) for item in addresses.items()]
-    for server in servers:
+    servers = {name: context.Process(target=server_process, args=(name, addresses[name])) for name in wanted}
+    for server in servers.values():
         server.start()
-    times: dict[tuple[str, str], list[list[float]]] = {}
+    times: dict[tuple[str, str], list[tuple[list[float], float]]] = {}
     try:
         time.sleep(3)
         crowd = Crowd(context, addresses)
@@ -167,26 +183,29 @@ def measure(rounds: int, seconds: float, rows: list[str]) -> dict[tuple[str, str
             for scenario, (count, rate_hz) in SCENARIOS.items():
                 turn = rows[number % len(rows) :] + rows[: number % len(rows)]
                 for row in turn:
-                    times.setdefault((scenario, row), []).append(crowd.measure(row, count, rate_hz, seconds))
+                    server = psutil.Process(servers[PEERS[row][0]].pid)
+                    told = crowd.measure(row, count, rate_hz, seconds, server)
+                    times.setdefault((scenario, row), []).append(told)
             print(f"round {number + 1} of {rounds} done", file=sys.stderr, flush=True)
         crowd.close()
     finally:
-        for server in servers:
+        for server in servers.values():
             server.terminate()
-        for server in servers:
+        for server in servers.values():
             server.join(10)
             if server.is_alive():
                 server.kill()
     return times
 
 
-def summarise(times: dict[tuple[str, str], list[list[float]]]) -> list[dict[str, Any]]:
+def summarise(times: dict[tuple[str, str], list[tuple[list[float], float]]]) -> list[dict[str, Any]]:
     """One row per scenario and peer; p50 and p99 over all rounds together."""
     rows = []
     for (scenario, row), per_round in times.items():
-        pooled = np.concatenate([np.asarray(one) for one in per_round])
+        pooled = np.concatenate([np.asarray(one) for one, _ in per_round])
         p50, p99 = np.percentile(pooled, [50, 99])
-        spread = [float(np.percentile(one, 50)) for one in per_round]
+        spread = [float(np.percentile(one, 50)) for one, _ in per_round]
+        spent_s = sum(spent for _, spent in per_round)
         rows.append(
             {
                 "scenario": scenario,
@@ -194,6 +213,7 @@ def summarise(times: dict[tuple[str, str], list[list[float]]]) -> list[dict[str,
                 "p50_ms": round(float(p50), 3),
                 "p99_ms": round(float(p99), 3),
                 "p50_ms_per_round": [round(one, 3) for one in spread],
+                "cpu_us": round(spent_s * 1e6 / len(pooled)),
                 "round_trips": len(pooled),
             }
         )
@@ -272,13 +292,13 @@ def table(rows: list[dict[str, Any]]) -> str:
         here = [row for row in rows if row["scenario"] == scenario]
         base = next((row for row in here if row["peer"] == "rosa"), None)
         lines.append(
-            f"\n{scenario:24} {'p50 ms':>9} {'p99 ms':>9} {'rosa/p50':>9} {'rosa/p99':>9} {'trips':>8}"
+            f"\n{scenario:24} {'p50 ms':>9} {'p99 ms':>9} {'rosa/p50':>9} {'rosa/p99':>9} {'CPU us':>8} {'trips':>8}"
         )
         for row in here:
             ratio = [base[key] / row[key] if base else float("nan") for key in ("p50_ms", "p99_ms")]
             lines.append(
                 f"  {row['peer']:22} {row['p50_ms']:9.2f} {row['p99_ms']:9.2f} {ratio[0]:9.2f} {ratio[1]:9.2f}"
-                f" {row['round_trips']:8}"
+                f" {row['cpu_us']:8} {row['round_trips']:8}"
             )
     return "\n".join(lines)
 
