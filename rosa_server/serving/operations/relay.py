@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from secrets import randbits
 from typing import Any, Protocol
 
 from rosa_contract.wire.bounds import MAX_NAME_CHARS, MAX_TEXT_CHARS
@@ -71,7 +72,7 @@ class OrderRelay:
         """`nodes`, `placement`: as they are now."""
         self._now, self._others, self._tells, self._placement = nodes, others, tells, placement
         self._under: dict[int, _Under] = {}
-        self._number = 0
+        self._number = randbits(32)  # others may still answer orders of this gateway's life before
         self._here: list[Order] = []  # to be carried out here
 
     @property

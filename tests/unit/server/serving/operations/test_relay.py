@@ -169,7 +169,10 @@ def test_a_node_that_is_not_there_is_named(several: Several, begun: bool) -> Non
     several.away.add("b")
     several.run()
     assert a.persons == [("obeyed", NODE_AWAY, "b: the gateway of node b is not there")]
-    late = PeerOrderTold(1, True, "", "it is done")
+    numbers = [one.number for _, one in several.said if isinstance(one, PeerOrder)] or [
+        1
+    ]  # or none was asked
+    late = PeerOrderTold(numbers[0], True, "", "it is done")
     assert a.relay.step([], [("b", late)]) == [] and len(a.persons) == 1
 
 
@@ -179,3 +182,14 @@ def test_what_was_not_asked_here_is_answered_to_nobody(several: Several) -> None
     (asked,) = [message for _, message in several.said if isinstance(message, PeerOrder)]
     a.relay.step([], [("c", PeerOrderTold(asked.number, True)), ("b", PeerOrderTold(99, True))])
     assert not a.persons
+
+
+def test_the_answer_to_an_order_of_a_gateways_life_before_ends_no_order_of_this_one(several: Several) -> None:
+    a, b = several.nodes["a"], several.nodes["b"]
+    a.order(DRAIN, "gpu1")
+    again = several.nodes["a"] = OneOfThem(several, "a")  # it was killed, and is back
+    again.order(DRAIN, "gpu1/0")
+    b.ends(words="gpu1 is drained")
+    assert not again.persons, "this was the first order"
+    b.ends("busy", "gpu1/0 is drained")
+    assert again.persons == [("obeyed", "busy", "b: gpu1/0 is drained")]
