@@ -13,6 +13,7 @@ import select
 import sys
 import time
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import Any
 
 from rosa_server.cluster.on_ray.actor import WorkerActor
@@ -59,7 +60,6 @@ class Driver:
         self._parts = parts_from(order["parts"])
         self._placed: dict[str, Placed] = {}
         self._known: dict[str, Node] = {}
-        self._reserved = 0
         ray = self._ray = connect(order["address"])
         self.address = ray.util.get_node_ip_address()
 
@@ -88,10 +88,10 @@ class Driver:
         """Take over what an earlier driver of the same server has placed; what is gone is placed when it is needed."""
         for part in self._parts:
             at = known[part.name]
-            try:
-                actor, group = self._ray.get_actor(at["name"]), self._ray.util.get_placement_group(at["name"])
-            except ValueError:
-                actor = group = None
+            actor = group = None
+            with contextlib.suppress(ValueError):
+                group = self._ray.util.get_placement_group(at["name"])
+                actor = self._ray.get_actor(at["name"])
             self._placed[part.name] = Placed(part, at["node"], at["name"], group, actor, time.monotonic())
             self._placed[part.name].workers.update(at["workers"])
 
@@ -214,14 +214,10 @@ class Driver:
         return describe_into(self._known, self._ray, entries, files, seconds)
 
     def _reserve(self, part: Part, node: str) -> Any:
-        self._reserved += 1
-        return reserve(self._ray, self._name(part), node, part.gpus)
-
-    def _name(self, part: Part) -> str:
-        return f"rosa/{self._server}/{part.name}/{self._reserved}"
+        # Another driver of this server may have reserved for this part before, and Ray forgets a name late.
+        return reserve(self._ray, f"rosa/{self._server}/{part.name}/{token_hex(4)}", node, part.gpus)
 
     def _begin(self, part: Part, node: str, group: Any) -> None:
-        self._reserved += 1
         name = self._ray.util.placement_group_table(group)["name"]
         actor = begin(self._ray, WorkerActor, name, group, part.gpus)
         self._placed[part.name] = Placed(part, node, name, group, actor, time.monotonic())
