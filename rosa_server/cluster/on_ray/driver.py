@@ -12,6 +12,7 @@ import os
 import select
 import sys
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any
@@ -48,6 +49,7 @@ class Placed:
     actor: Any
     answered_s: float
     looking: Any = None  # the answer under way
+    has: frozenset[str] = frozenset()  # workers that it has to name in that
     starting: dict[Any, str] = field(default_factory=dict)  # answers under way -> worker id
     workers: set[str] = field(default_factory=set)  # that it was told to start and that have not ended
 
@@ -170,9 +172,11 @@ class Driver:
                         placed.workers.discard(worker_id)
                         news.append({"event": "ended", "worker_id": worker_id, "why": str(why)})
             if placed.actor is None:
+                news += _ended(placed, placed.workers, "its actor is gone")
                 continue
             if placed.looking is None:
                 if now_s - placed.answered_s >= LOOK_EVERY_S:
+                    placed.has = frozenset(placed.workers.difference(placed.starting.values()))
                     placed.looking = placed.actor.look.remote()
                 continue
             seen = self._answer(placed.looking)
@@ -180,8 +184,7 @@ class Driver:
                 continue
             placed.looking = None
             if isinstance(seen, str):  # the actor is gone, and with it its workers
-                news += [{"event": "ended", "worker_id": one, "why": seen} for one in sorted(placed.workers)]
-                placed.workers.clear()
+                news += _ended(placed, placed.workers, seen)
                 placed.actor = None
                 continue
             placed.answered_s = now_s
@@ -191,6 +194,9 @@ class Driver:
                 if status is not None and worker_id in placed.workers:
                     placed.workers.discard(worker_id)
                     news.append({"event": "ended", "worker_id": worker_id, "status": status})
+            # It was told to a driver before, or to an actor before, and nobody has heard what became of it.
+            unknown = (placed.has & placed.workers) - seen.keys()
+            news += _ended(placed, unknown, "its actor does not have it")
         return news
 
     def end(self, grace_s: float) -> None:
@@ -243,6 +249,7 @@ class Driver:
             self._ray.util.remove_placement_group(group)
             raise
         self._begin(part, node, group)
+        self._placed[part.name].workers |= placed.workers
         return self._placed[part.name]
 
     def _drop(self, placed: Placed) -> None:
@@ -260,6 +267,13 @@ class Driver:
             return self._ray.get(reference)
         except Exception as error:
             return f"its actor is gone: {type(error).__name__}"
+
+
+def _ended(placed: Placed, workers: Collection[str], why: str) -> list[dict[str, Any]]:
+    """The news that these have ended; nobody knows with which status."""
+    news = [{"event": "ended", "worker_id": one, "why": why} for one in sorted(workers)]
+    placed.workers = placed.workers.difference(workers)
+    return news
 
 
 def parts_from(data: list[dict[str, Any]]) -> list[Part]:

@@ -10,7 +10,7 @@ import pytest
 
 from rosa_server.cluster.on_ray import driver
 from rosa_server.cluster.on_ray.actor import describe, python_version
-from rosa_server.cluster.on_ray.driver import Driver
+from rosa_server.cluster.on_ray.driver import LOOK_EVERY_S, Driver
 from rosa_server.serving.base.release import release
 
 NODE = {"NodeID": "n1", "NodeManagerAddress": "127.0.0.1", "Alive": True, "Resources": {"GPU": 1}}
@@ -169,3 +169,30 @@ def test_a_part_whose_actor_is_lost_is_placed_anew_by_the_next_driver(
     assert len(ray.groups) == 1, "what was reserved before is given back"
     assert second.where()["gpu0"]["name"] != first.where()["gpu0"]["name"]
     assert ray.actors.keys() == ray.groups.keys()
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["the actor lives", "the actor is lost"])
+def test_a_worker_that_its_actor_never_heard_of_counts_as_ended(
+    ray: Ray, next_one: Callable[..., Driver], lost: bool
+) -> None:
+    first = next_one()
+    if lost:
+        ray.actors.clear()
+    second = next_one(first, "policy/0.1")
+    assert second.start("gpu0", {"worker_id": "policy/1.1"}) == lost
+    now_s, ends = second._placed["gpu0"].answered_s, []
+    for _ in range(8):
+        now_s += LOOK_EVERY_S
+        ends += [one["worker_id"] for one in second.step(now_s) if one["event"] == "ended"]
+    assert ends == ["policy/0.1"]
+
+
+def test_a_worker_that_starts_while_its_actor_is_looked_at_has_not_ended(
+    ray: Ray, next_one: Callable[..., Driver]
+) -> None:
+    placed = next_one()
+    looks = placed._placed["gpu0"].answered_s + LOOK_EVERY_S
+    placed.step(looks)  # asks
+    placed.start("gpu0", {"worker_id": "policy/0.1"})
+    placed._placed["gpu0"].looking = Answer({})  # it was asked before
+    assert placed.step(looks) == placed.step(2 * looks) == placed.step(2 * looks) == []
