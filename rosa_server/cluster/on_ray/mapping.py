@@ -73,8 +73,7 @@ def check_closed(nodes: Sequence[Node], token: bool) -> None:
         raise RayError(
             "no_token",
             f"the nodes {', '.join(open_ones)} can be reached from other machines, and who reaches a Ray cluster runs"
-            " code in it; start Ray on every node, and this server, with RAY_AUTH_MODE=token and one RAY_AUTH_TOKEN, or"
-            " with --node-ip-address 127.0.0.1 where there is one machine",
+            " code in it; start Ray on every node, and this server, with RAY_AUTH_MODE=token and one RAY_AUTH_TOKEN",
         )
 
 
