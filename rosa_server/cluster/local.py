@@ -215,7 +215,7 @@ class LocalCluster:
     def _untaken(self, visible: Sequence[str]) -> list[str] | None:
         """The GPUs of no worker that stays, first those that are in use no more; None: workers have none."""
         used = [worker.spec.gpu for worker in self._workers]
-        if not visible or not any(used):
+        if not visible or self._factory is None or self._factory.server_cluster.gpu_type == "cpu":
             return None
         taken = {worker.spec.gpu for worker in self._workers if not worker.dropped}
         return sorted((gpu for gpu in visible if gpu not in taken), key=used.__contains__)

@@ -238,6 +238,15 @@ def test_a_server_that_is_added_gets_a_gpu_that_nobody_has(monkeypatch: pytest.M
     assert cluster.add(third, ["gpu2"]) == ["gpu2/0"] and workers_of(cluster)["gpu2/0"][0] == "5"
 
 
+def test_a_machine_whose_last_server_is_gone_still_counts_its_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    cluster = make(FACTORY, ONE)
+    cluster.drop("gpu0/0")
+    assert cluster.room() == 2
+    cluster.add(PLACEMENT, ["gpu0", "gpu1"])
+    assert [gpu for gpu, _ in workers_of(cluster).values()] == ["5", "7"] and cluster.room() == 0
+
+
 class Lingering(Running):
     """A process that takes a while to end."""
 
