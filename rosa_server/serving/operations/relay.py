@@ -108,8 +108,14 @@ class OrderRelay:
 
     def _take(self, order: Order) -> None:
         nodes = self._concerned(order)
-        if nodes == [self._nodes.here] or len(self._under) >= MAX_RELAYED:
+        if nodes == [self._nodes.here]:
             self._here.append(order)
+            return
+        if len(self._under) >= MAX_RELAYED:
+            words = (
+                f"{MAX_RELAYED} orders to several gateways, or to others, are at work; wait for one to end"
+            )
+            self._tells.obeyed(order, "busy", words)
             return
         self._number += 1
         self._under[self._number] = _Under(order, nodes)

@@ -12,7 +12,7 @@ from rosa_server.plan.nodes import NodePlan
 from rosa_server.plan.peering import PeerOrder, PeerOrderTold, ToDesk
 from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.operations.names import ADMIT, CANCEL, DRAIN, KNOWN, REMOVE, RESCHEDULE, ROLLOUT
-from rosa_server.serving.operations.relay import NODE_AWAY, OrderRelay
+from rosa_server.serving.operations.relay import MAX_RELAYED, NODE_AWAY, OrderRelay
 from tests.unit.server.serving.core.forwarding.pair import GATEWAYS, HOME, SERVER_ON
 from tests.unit.server.serving.core.planned import PLACEMENT
 
@@ -193,3 +193,13 @@ def test_the_answer_to_an_order_of_a_gateways_life_before_ends_no_order_of_this_
     assert not again.persons, "this was the first order"
     b.ends("busy", "gpu1/0 is drained")
     assert again.persons == [("obeyed", "busy", "b: gpu1/0 is drained")]
+
+
+def test_an_order_for_others_beyond_those_that_are_remembered_is_refused_and_not_half_done(
+    several: Several,
+) -> None:
+    a = several.nodes["a"]
+    for _ in range(MAX_RELAYED):
+        a.order(DRAIN, "gpu1")
+    a.order(REMOVE, "r1")
+    assert not a.obeys and a.persons[-1][:2] == ("obeyed", "busy")
