@@ -19,6 +19,7 @@ from rosa_contract.wire.watching import Order
 from rosa_server.plan.nodes import NodePlan
 from rosa_server.plan.peering import PeerOrder, PeerOrderTold
 from rosa_server.plan.placement import Placement
+from rosa_server.serving.base import log
 from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.operations.names import (
     ADMIT,
@@ -115,7 +116,7 @@ class OrderRelay:
             words = (
                 f"{MAX_RELAYED} orders to several gateways, or to others, are at work; wait for one to end"
             )
-            self._tells.obeyed(order, "busy", words)
+            self._answered(order, "busy", words)
             return
         self._number += 1
         self._under[self._number] = _Under(order, nodes)
@@ -183,7 +184,13 @@ class OrderRelay:
         if one.todo:
             told = [*told, *((name, "", "was not asked") for name in one.todo)]
         words = "; ".join(f"{name}: {words}" for name, _, words in told)
-        self._tells.obeyed(one.order, failed[0][1] if failed else "", words)
+        self._answered(one.order, failed[0][1] if failed else "", words)
+
+    def _answered(self, order: Order, cause: str, words: str) -> None:
+        """The end of an order that concerns others, too. Those who carry it out have it in their logs as well."""
+        about: dict[str, Any] = {"what": order.what, "target": order.target, "by": order.by}
+        log.event("operation", **about, step="answered", cause=cause, reason=words)
+        self._tells.obeyed(order, cause, words)
 
     def _known(self, one: _Under) -> None:
         """A gateway has removed the robot: the others remember its name, those too that did not know it."""

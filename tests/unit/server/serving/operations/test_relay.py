@@ -10,6 +10,7 @@ import pytest
 from rosa_contract.wire.watching import Order
 from rosa_server.plan.nodes import NodePlan
 from rosa_server.plan.peering import PeerOrder, PeerOrderTold, ToDesk
+from rosa_server.serving.base.log import LOGGER
 from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.operations.names import ADMIT, CANCEL, DRAIN, KNOWN, REMOVE, RESCHEDULE, ROLLOUT
 from rosa_server.serving.operations.relay import MAX_RELAYED, NODE_AWAY, OrderRelay
@@ -203,3 +204,21 @@ def test_an_order_for_others_beyond_those_that_are_remembered_is_refused_and_not
         a.order(DRAIN, "gpu1")
     a.order(REMOVE, "r1")
     assert not a.obeys and a.persons[-1][:2] == ("obeyed", "busy")
+
+
+def test_each_order_for_others_has_an_audit_line_at_its_end(
+    several: Several, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", LOGGER.name)
+    a, b = several.nodes["a"], several.nodes["b"]
+    a.order(DRAIN, "gpu1")
+    b.ends()
+    several.away.add("b")
+    a.order(DRAIN, "gpu1")
+    lines: list[dict[str, str]] = [
+        vars(one)["fields"] for one in caplog.records if one.message == "operation"
+    ]
+    assert [(one["what"], one["target"], one["by"], one["step"], one["cause"]) for one in lines] == [
+        (DRAIN, "gpu1", "jan", "answered", ""),
+        (DRAIN, "gpu1", "jan", "answered", NODE_AWAY),
+    ]
