@@ -68,8 +68,10 @@ class Ray:
     def __init__(self) -> None:
         self.actors: dict[str, Actor] = {}
         self.groups: dict[str, Group] = {}
+        self.there = [NODE]
+        self.others: dict[str, dict[str, Any]] = {}  # nodes that are not as this machine
         strategies = SimpleNamespace(
-            NodeAffinitySchedulingStrategy=lambda *_, **__: None,
+            NodeAffinitySchedulingStrategy=lambda node, soft: node,
             PlacementGroupSchedulingStrategy=lambda *_: None,
         )
         self.util = SimpleNamespace(
@@ -82,7 +84,7 @@ class Ray:
         )
 
     def nodes(self) -> list[dict[str, Any]]:
-        return [NODE]
+        return self.there
 
     def remote(self, what: Any) -> Any:
         made = self._described if what is describe else self._actor
@@ -103,7 +105,7 @@ class Ray:
     def shutdown(self) -> None: ...
 
     def _described(self, how: dict[str, Any]) -> Any:
-        return Answer(ABOUT)
+        return Answer({**ABOUT, **self.others.get(how["scheduling_strategy"], {})})
 
     def _actor(self, how: dict[str, Any]) -> Actor:
         if how["name"] in self.actors:
@@ -196,3 +198,14 @@ def test_a_worker_that_starts_while_its_actor_is_looked_at_has_not_ended(
     placed.start("gpu0", {"worker_id": "policy/0.1"})
     placed._placed["gpu0"].looking = Answer({})  # it was asked before
     assert placed.step(looks) == placed.step(2 * looks) == placed.step(2 * looks) == []
+
+
+def test_a_node_that_cannot_run_rosa_keeps_no_other_from_being_used(
+    ray: Ray, next_one: Callable[..., Driver]
+) -> None:
+    placed = next_one()
+    ray.there = [{**NODE, "NodeID": name} for name in ("n2", "n3", "n4")]  # n1 is lost
+    ray.others = {"n2": {"release": "another"}, "n3": {"python": "2.7"}}
+    placed._placed["gpu0"].actor = None
+    assert placed.start("gpu0", {"worker_id": "policy/0.2"})
+    assert placed.where()["gpu0"]["node"] == "n4"
