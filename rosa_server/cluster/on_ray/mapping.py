@@ -107,7 +107,8 @@ def place(
     gpus = {part.name: part.gpus for part in parts}
     usable = [node for node in nodes if node.id not in avoid]
     todo = [part for part in parts if part.name not in settled]
-    _check_room(todo, usable, sum(gpus.get(name, 0) for name, at in settled.items() if at not in avoid))
+    ids = {node.id for node in usable}
+    _check_room(todo, usable, sum(gpus.get(name, 0) for name, at in settled.items() if at in ids))
     found = dict(settled)
     # A part that few nodes can run chooses first; standbys choose last, when it is known what they must keep away from.
     order = sorted(todo, key=lambda part: (bool(part.protects), _choices(part, usable), part.name))
