@@ -123,3 +123,11 @@ def test_a_part_of_another_lost_node_takes_no_room_on_those_that_are_left() -> N
     left = [Node("n3", "10.0.0.3", 1), Node("n4", "10.0.0.4", 1)]
     settled = {"p2": "n2", "p3": "n3"}  # n2 is lost, too
     assert place(parts, left, settled, frozenset({"n1"}))["p1"] == "n4"
+
+
+def test_a_part_that_runs_makes_no_room_for_one_that_is_placed_again() -> None:
+    parts = [Part("p1", 1, ("/w/one",)), Part("p3", 1)]
+    left = [Node("n3", "10.0.0.3", 1), Node("n4", "10.0.0.4", 1, frozenset({"/w/one"}))]
+    with pytest.raises(RayError) as error:
+        place(parts, left, {"p3": "n3"}, frozenset({"n1"}))
+    assert error.value.cause == "weights_missing"
