@@ -105,7 +105,9 @@ class LocalCluster:
         self.workers_bind = workers_bind
         self._keys: WorkerKeys | None = None
         self._stopping = False
-        self._visible: list[str] | None = None  # GPUs, when they were asked for
+        self._visible: list[
+            str
+        ] = []  # GPUs; asking takes a process of its own, and seconds where a driver is busy
         self._endpoint = ""
         self._lives: dict[str, int] = {}  # of workers that were dropped, by name
         self._retired: list[ShmWriter] = []
@@ -120,6 +122,8 @@ class LocalCluster:
     def start(self, endpoint: str, keys: WorkerKeys | None) -> None:
         """The workers connect to this endpoint; `poll` starts them."""
         self._keys, self._endpoint = keys, endpoint
+        if self._factory is not None:
+            self._visible = visible_gpus()
         for worker in self._workers:
             worker.spec = replace(worker.spec, endpoint=endpoint)
 
@@ -194,9 +198,7 @@ class LocalCluster:
 
     def room(self) -> int:
         """As many as one likes where models run on CPUs."""
-        if self._visible is None:  # asking takes a process of its own
-            self._visible = visible_gpus()
-        free = self._untaken(self._visible)
+        free = self._untaken()
         return MAX_ROOM if free is None else len(free)
 
     def drop(self, name: str) -> list[str]:
@@ -212,22 +214,22 @@ class LocalCluster:
                 dropped.append(worker.worker_id)
         return dropped
 
-    def _untaken(self, visible: Sequence[str]) -> list[str] | None:
+    def _untaken(self) -> list[str] | None:
         """The GPUs of no worker that stays, first those that are in use no more; None: workers have none."""
         used = [worker.spec.gpu for worker in self._workers]
-        if not visible or not any(used):
+        if not self._visible or self._factory is None or self._factory.server_cluster.gpu_type == "cpu":
             return None
         taken = {worker.spec.gpu for worker in self._workers if not worker.dropped}
-        return sorted((gpu for gpu in visible if gpu not in taken), key=used.__contains__)
+        return sorted((gpu for gpu in self._visible if gpu not in taken), key=used.__contains__)
 
     def _free_gpus(self, servers: Sequence[str]) -> dict[str, str]:
         """A GPU for each of these servers; empty where workers have none."""
-        visible = visible_gpus()
-        free = self._untaken(visible)
+        free = self._untaken()
         if free is None:
             return {}
         if len(free) < len(servers):
-            words = f"{', '.join(servers)}: {len(servers)} GPUs are needed, {len(free)} of {len(visible)} are free"
+            there = f"{len(free)} of {len(self._visible)} are free"
+            words = f"{', '.join(servers)}: {len(servers)} GPUs are needed, {there}"
             raise GpuError("too_few_gpus", words)
         return dict(zip(servers, free, strict=False))
 

@@ -180,7 +180,9 @@ class ChaosNode(SimulatedServers):
         self._tick_core()
 
     def _tick_core(self) -> None:
-        self._act(self.now_s)  # as a gateway does: answers leave before a tick that may adopt another schedule
+        self._act(
+            self.now_s
+        )  # as a gateway does: answers leave before a tick that may adopt another schedule
         super()._tick_core()
         self.watching.ticked(self.now_s, self.core)
 

@@ -15,7 +15,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rosa_server.cluster.groups import Reaper, end_group
 from rosa_server.serving.base.release import release
@@ -24,7 +24,8 @@ from rosa_server.serving.base.worker_spec import WorkerSpec
 
 FORGOTTEN_S = 60.0  # without a question, and without a worker: its server is gone, or cut off for good
 LOOK_EVERY_S = 1.0
-MAX_TEXT_BYTES = 8000  # of what a worker prints, per look
+MAX_TEXT_BYTES = 1 << 16  # of what a worker prints between two looks; of more it is the last
+LAST_WORDS_S = 1.0  # until the pipe of a worker that has ended is read
 
 
 def python_version() -> str:
@@ -43,11 +44,36 @@ def describe(files: list[str]) -> dict[str, Any]:
     }
 
 
+class Printed:
+    """The last of what a worker has printed. It is read at once: without the head of Ray nobody looks, and a worker
+    must not wait for that."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe, self._text, self._lock = pipe, b"", threading.Lock()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def take(self, ended: bool) -> bytes:
+        """What has come since the last time. `ended`: nothing more will."""
+        if ended:
+            self._thread.join(LAST_WORDS_S)
+        with self._lock:
+            text, self._text = self._text, b""
+        return text
+
+    def _read(self) -> None:
+        with self._pipe:
+            while come := os.read(self._pipe.fileno(), MAX_TEXT_BYTES):
+                with self._lock:
+                    self._text = (self._text + come)[-MAX_TEXT_BYTES:]
+
+
 class WorkerActor:
     """The workers of one part, by worker id."""
 
     def __init__(self) -> None:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._printed: dict[str, Printed] = {}
         self._reaper = Reaper()
         self._asked_s = time.monotonic()
         threading.Thread(target=self._watch, daemon=True).start()
@@ -70,7 +96,7 @@ class WorkerActor:
         except OSError as error:
             return f"could not be started: {error}"
         assert process.stdout is not None
-        os.set_blocking(process.stdout.fileno(), False)
+        self._printed[told.worker_id] = Printed(process.stdout)
         self._reaper.watch(process.pid)
         self._processes[told.worker_id] = process
         return ""
@@ -101,15 +127,13 @@ class WorkerActor:
             end_group(process.pid)
 
     def _look_at(self, worker_id: str, process: subprocess.Popen[bytes]) -> tuple[int | None, str]:
-        status, text = process.poll(), b""
-        assert process.stdout is not None
-        with contextlib.suppress(BlockingIOError):
-            text = os.read(process.stdout.fileno(), MAX_TEXT_BYTES)
+        status = process.poll()
         if status is not None:
             end_group(process.pid)  # what it has started and left behind
             self._reaper.forget(process.pid)
-            process.stdout.close()
-            del self._processes[worker_id]
+        text = self._printed[worker_id].take(status is not None)
+        if status is not None:
+            del self._processes[worker_id], self._printed[worker_id]
         return status, text.decode(errors="replace")
 
     def _works(self) -> bool:

@@ -74,6 +74,7 @@ class RayCluster:
         self._stopping = False
         self._next_driver_s = 0.0
         self.misconfigured = ""
+        self._process: subprocess.Popen[bytes] | None = None  # the driver
         self._begin_driver({})
         told = self._first_answer()
         self.workers_bind = f"tcp://{told['address']}:{port or '*'}"
@@ -169,7 +170,7 @@ class RayCluster:
         self._stopping = True
         self._tell(do="stop", grace_s=grace_s)
         deadline_s = time.monotonic() + grace_s + STOP_S
-        while self._process.poll() is None and time.monotonic() < deadline_s:
+        while self._drives() and time.monotonic() < deadline_s:
             self._carry(time.monotonic())
             time.sleep(0.02)
         self._end_driver()
@@ -181,7 +182,7 @@ class RayCluster:
         return worker if worker is not None and worker.running else None
 
     def _start(self, worker: Remote) -> None:
-        if self._keys is None or self._process.poll() is not None:
+        if self._keys is None or not self._drives():
             return  # not yet, or not before Ray is there again
         worker_id = worker.begin()
         spec = replace(
@@ -217,32 +218,44 @@ class RayCluster:
 
     # -- the driver ------------------------------------------------------------------------------------------------
 
+    def _drives(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def _begin_driver(self, adopt: dict[str, Any]) -> None:
-        self._output, self._rest, self._unsent = Output(), b"", b""
-        self._process = subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._output.theirs,
-            bufsize=0,
-            process_group=0,  # Ctrl-C is the server's
-        )
-        self._output.started()
-        assert self._process.stdin is not None and self._process.stdout is not None
-        os.set_blocking(self._process.stdin.fileno(), False)
-        os.set_blocking(self._process.stdout.fileno(), False)
+        """Raises `OSError`."""
+        output = Output()
+        try:
+            process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output.theirs,
+                bufsize=0,
+                process_group=0,  # Ctrl-C is the server's
+            )
+        except OSError:
+            output.close()
+            raise
+        self._process, self._output, self._rest, self._unsent = process, output, b"", b""
+        output.started()
+        assert process.stdin is not None and process.stdout is not None
+        os.set_blocking(process.stdin.fileno(), False)
+        os.set_blocking(process.stdout.fileno(), False)
         placed = [part for part in self._parts if not adopt or part.name in adopt]
         self._tell(server=self._server, address=self._address, parts=_plain(placed), adopt=adopt)
         if adopt and self._asked:
             self._tell(do="place", parts=_plain(list(self._asked.values())))
 
     def _end_driver(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait(5)
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.poll() is None:
+            process.kill()
+            process.wait(5)
         self._output.read(time.monotonic(), "ray", last=True)
         self._output.close()
-        for end in (self._process.stdin, self._process.stdout):
+        for end in (process.stdin, process.stdout):
             if end is not None:
                 end.close()
 
@@ -250,7 +263,7 @@ class RayCluster:
         """Wait until all is reserved."""
         deadline_s = time.monotonic() + CONNECT_S
         told: list[dict[str, Any]] = []
-        while not told and self._process.poll() is None and time.monotonic() < deadline_s:
+        while not told and self._drives() and time.monotonic() < deadline_s:
             self._send()
             time.sleep(0.02)
             told = self._read()
@@ -278,8 +291,9 @@ class RayCluster:
                 self._ended(worker, told.get("status"), now_s, told.get("why", ""))
             elif told["event"] == "refused":
                 log.warning("ray_refused", cause=told["cause"], reason=told["words"])
-        self._output.read(now_s, "ray")
-        if self._process.poll() is not None and not self._stopping and now_s >= self._next_driver_s:
+        if self._process is not None:
+            self._output.read(now_s, "ray")
+        if not self._drives() and not self._stopping and now_s >= self._next_driver_s:
             log.warning("ray_lost", address=self._address, again_s=AGAIN_S)
             self._next_driver_s = now_s + AGAIN_S
             self._end_driver()
@@ -288,13 +302,21 @@ class RayCluster:
                 for part in self._parts
                 if part.name in self._where
             }
-            self._begin_driver({name: {**at, "workers": running[name]} for name, at in self._where.items()})
+            try:
+                self._begin_driver(
+                    {name: {**at, "workers": running[name]} for name, at in self._where.items()}
+                )
+            except OSError as error:  # no descriptor, no process, no memory
+                log.warning("driver_not_started", reason=str(error))
 
     def _tell(self, **what: Any) -> None:
         self._unsent += json.dumps(what).encode() + b"\n"
         self._send()
 
     def _send(self) -> None:
+        if self._process is None:  # nobody hears it
+            self._unsent = b""
+            return
         assert self._process.stdin is not None
         try:
             while self._unsent:
@@ -305,6 +327,8 @@ class RayCluster:
             self._unsent = b""
 
     def _read(self) -> list[dict[str, Any]]:
+        if self._process is None:
+            return []
         assert self._process.stdout is not None
         try:
             while data := os.read(self._process.stdout.fileno(), 1 << 16):

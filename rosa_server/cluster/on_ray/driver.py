@@ -12,7 +12,9 @@ import os
 import select
 import sys
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import Any
 
 from rosa_server.cluster.on_ray.actor import WorkerActor
@@ -47,6 +49,7 @@ class Placed:
     actor: Any
     answered_s: float
     looking: Any = None  # the answer under way
+    has: frozenset[str] = frozenset()  # workers that it has to name in that
     starting: dict[Any, str] = field(default_factory=dict)  # answers under way -> worker id
     workers: set[str] = field(default_factory=set)  # that it was told to start and that have not ended
 
@@ -59,7 +62,6 @@ class Driver:
         self._parts = parts_from(order["parts"])
         self._placed: dict[str, Placed] = {}
         self._known: dict[str, Node] = {}
-        self._reserved = 0
         ray = self._ray = connect(order["address"])
         self.address = ray.util.get_node_ip_address()
 
@@ -88,10 +90,10 @@ class Driver:
         """Take over what an earlier driver of the same server has placed; what is gone is placed when it is needed."""
         for part in self._parts:
             at = known[part.name]
-            try:
-                actor, group = self._ray.get_actor(at["name"]), self._ray.util.get_placement_group(at["name"])
-            except ValueError:
-                actor = group = None
+            actor = group = None
+            with contextlib.suppress(ValueError):
+                group = self._ray.util.get_placement_group(at["name"])
+                actor = self._ray.get_actor(at["name"])
             self._placed[part.name] = Placed(part, at["node"], at["name"], group, actor, time.monotonic())
             self._placed[part.name].workers.update(at["workers"])
 
@@ -170,9 +172,11 @@ class Driver:
                         placed.workers.discard(worker_id)
                         news.append({"event": "ended", "worker_id": worker_id, "why": str(why)})
             if placed.actor is None:
+                news += _ended(placed, placed.workers, "its actor is gone")
                 continue
             if placed.looking is None:
                 if now_s - placed.answered_s >= LOOK_EVERY_S:
+                    placed.has = frozenset(placed.workers.difference(placed.starting.values()))
                     placed.looking = placed.actor.look.remote()
                 continue
             seen = self._answer(placed.looking)
@@ -180,8 +184,7 @@ class Driver:
                 continue
             placed.looking = None
             if isinstance(seen, str):  # the actor is gone, and with it its workers
-                news += [{"event": "ended", "worker_id": one, "why": seen} for one in sorted(placed.workers)]
-                placed.workers.clear()
+                news += _ended(placed, placed.workers, seen)
                 placed.actor = None
                 continue
             placed.answered_s = now_s
@@ -191,6 +194,9 @@ class Driver:
                 if status is not None and worker_id in placed.workers:
                     placed.workers.discard(worker_id)
                     news.append({"event": "ended", "worker_id": worker_id, "status": status})
+            # It was told to a driver before, or to an actor before, and nobody has heard what became of it.
+            unknown = (placed.has & placed.workers) - seen.keys()
+            news += _ended(placed, unknown, "its actor does not have it")
         return news
 
     def end(self, grace_s: float) -> None:
@@ -214,14 +220,10 @@ class Driver:
         return describe_into(self._known, self._ray, entries, files, seconds)
 
     def _reserve(self, part: Part, node: str) -> Any:
-        self._reserved += 1
-        return reserve(self._ray, self._name(part), node, part.gpus)
-
-    def _name(self, part: Part) -> str:
-        return f"rosa/{self._server}/{part.name}/{self._reserved}"
+        # Another driver of this server may have reserved for this part before, and Ray forgets a name late.
+        return reserve(self._ray, f"rosa/{self._server}/{part.name}/{token_hex(4)}", node, part.gpus)
 
     def _begin(self, part: Part, node: str, group: Any) -> None:
-        self._reserved += 1
         name = self._ray.util.placement_group_table(group)["name"]
         actor = begin(self._ray, WorkerActor, name, group, part.gpus)
         self._placed[part.name] = Placed(part, node, name, group, actor, time.monotonic())
@@ -247,6 +249,7 @@ class Driver:
             self._ray.util.remove_placement_group(group)
             raise
         self._begin(part, node, group)
+        self._placed[part.name].workers |= placed.workers
         return self._placed[part.name]
 
     def _drop(self, placed: Placed) -> None:
@@ -264,6 +267,13 @@ class Driver:
             return self._ray.get(reference)
         except Exception as error:
             return f"its actor is gone: {type(error).__name__}"
+
+
+def _ended(placed: Placed, workers: Collection[str], why: str) -> list[dict[str, Any]]:
+    """The news that these have ended; nobody knows with which status."""
+    news = [{"event": "ended", "worker_id": one, "why": why} for one in sorted(workers)]
+    placed.workers = placed.workers.difference(workers)
+    return news
 
 
 def parts_from(data: list[dict[str, Any]]) -> list[Part]:

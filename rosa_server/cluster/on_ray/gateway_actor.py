@@ -103,9 +103,9 @@ class GatewayActor:
             self._ready_s, self._refused = now_s, ""
 
     def _start(self, now_s: float) -> None:
-        if self._log.exists() and self._log.stat().st_size > MAX_LOG_BYTES:
-            self._log.unlink()
         try:
+            if self._log.exists() and self._log.stat().st_size > MAX_LOG_BYTES:
+                self._log.unlink()
             with self._log.open("ab") as out:
                 self._began_at = out.tell()
                 self._process = subprocess.Popen(

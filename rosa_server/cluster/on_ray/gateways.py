@@ -74,11 +74,14 @@ def bring_up(
                 name=NAME, lifetime="detached", num_cpus=0, max_restarts=-1, max_concurrency=4
             )
             record = made.remote(told)
-            answer = ray.get(record.begin.remote(), timeout=BEGINS_S)
         except ValueError:  # another one was faster
             raise RayError("already_up", f"gateways run in the cluster at {address}") from None
+        try:
+            answer = ray.get(record.begin.remote(), timeout=BEGINS_S)
         except ray.exceptions.RayError as error:
             answer = {"cause": "no_ray", "words": f"{address}: {' '.join(str(error).split())[:500]}"}
+            with contextlib.suppress(ray.exceptions.RayError):  # some may have begun
+                ray.get(record.stop.remote(), timeout=STOPS_S)
         if "about" in answer:
             return dict(answer["about"])
         with contextlib.suppress(Exception):

@@ -7,7 +7,7 @@ stands in for: a standby that fails with its server helps nobody.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -73,8 +73,7 @@ def check_closed(nodes: Sequence[Node], token: bool) -> None:
         raise RayError(
             "no_token",
             f"the nodes {', '.join(open_ones)} can be reached from other machines, and who reaches a Ray cluster runs"
-            " code in it; start Ray on every node, and this server, with RAY_AUTH_MODE=token and one RAY_AUTH_TOKEN, or"
-            " with --node-ip-address 127.0.0.1 where there is one machine",
+            " code in it; start Ray on every node, and this server, with RAY_AUTH_MODE=token and one RAY_AUTH_TOKEN",
         )
 
 
@@ -108,12 +107,13 @@ def place(
     gpus = {part.name: part.gpus for part in parts}
     usable = [node for node in nodes if node.id not in avoid]
     todo = [part for part in parts if part.name not in settled]
-    _check_room(todo, usable, sum(gpus.get(name, 0) for name, at in settled.items() if at not in avoid))
+    ids = {node.id for node in usable}
+    _check_room(todo, usable, sum(gpus.get(name, 0) for name, at in settled.items() if at in ids))
     found = dict(settled)
     # A part that few nodes can run chooses first; standbys choose last, when it is known what they must keep away from.
     order = sorted(todo, key=lambda part: (bool(part.protects), _choices(part, usable), part.name))
     for part in order:
-        if not _settle(part, {one.name: one for one in parts}, usable, found, set()):
+        if not _settle(part, {one.name: one for one in parts}, usable, found, set(), settled.keys()):
             lacking = [
                 f"{node.address} lacks {', '.join(sorted(node.missing & set(part.files)))}"
                 for node in usable
@@ -141,9 +141,15 @@ def _choices(part: Part, nodes: Sequence[Node]) -> int:
 
 
 def _settle(
-    part: Part, parts: Mapping[str, Part], nodes: Sequence[Node], found: dict[str, str], seen: set[str]
+    part: Part,
+    parts: Mapping[str, Part],
+    nodes: Sequence[Node],
+    found: dict[str, str],
+    seen: set[str],
+    stay: Collection[str],
 ) -> bool:
-    """Give a part a node; where all are full, another part makes room if it can go elsewhere (an augmenting path)."""
+    """Give a part a node; where all are full, another part makes room if it can go elsewhere (an augmenting path).
+    `stay`: parts that run."""
     held: dict[str, list[str]] = {}
     for name, node_id in found.items():
         held.setdefault(node_id, []).append(name)
@@ -168,12 +174,12 @@ def _settle(
         seen.add(node.id)
         for name in held.get(node.id, []):
             other = parts.get(name)
-            if other is None or other.gpus < part.gpus:
+            if other is None or name in stay or other.gpus < part.gpus:
                 continue
             moved = dict(found)
             del moved[name]
             moved[part.name] = node.id
-            if _settle(other, parts, nodes, moved, seen):
+            if _settle(other, parts, nodes, moved, seen, stay):
                 found.clear()
                 found.update(moved)
                 return True

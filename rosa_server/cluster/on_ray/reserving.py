@@ -51,7 +51,7 @@ def describe_into(
     """Ask these nodes of Ray's list what they are, and which of these files they lack; `known` gets them by id. Returns
     the addresses of those that did not answer in time.
 
-    Raises `RayError` for one that cannot run ROSA, or another one than this.
+    Raises `RayError` for one that cannot run ROSA, or another one than this; `known` has got the others.
     """
     asked: dict[Any, Mapping[str, Any]] = {}
     for node in entries:
@@ -59,19 +59,30 @@ def describe_into(
         told = ray.remote(describe).options(num_cpus=0, scheduling_strategy=pinned, max_retries=0)
         asked[told.remote(sorted(files))] = node
     ready, late = ray.wait(list(asked), num_returns=len(asked), timeout=seconds) if asked else ([], [])
+    wrong: list[RayError] = []
     for one in ready:
-        node = asked[one]
-        address = node["NodeManagerAddress"]
         try:
-            data = ray.get(one)
-        except Exception as error:
-            words = str(error).strip().splitlines()[-1]
-            raise RayError("other_version", f"node {address} cannot run ROSA: {words}") from None
-        about = {"id": node["NodeID"], "address": address, "gpus": int(node["Resources"].get("GPU", 0))}
-        made = Node.from_data({**about, "labels": node.get("Labels") or {}, **data})
-        check_versions([made], python_version(), ray.__version__, release())
+            made = _node_from(ray, asked[one], one)
+            check_versions([made], python_version(), ray.__version__, release())
+        except RayError as error:
+            wrong.append(error)
+            continue
         known[made.id] = made
+    if wrong:
+        raise wrong[0]
     return [asked[one]["NodeManagerAddress"] for one in late]
+
+
+def _node_from(ray: Any, node: Mapping[str, Any], answer: Any) -> Node:
+    """What a node of Ray's list has said of itself. Raises `RayError`."""
+    address = node["NodeManagerAddress"]
+    try:
+        data = ray.get(answer)
+    except Exception as error:
+        words = str(error).strip().splitlines()[-1]
+        raise RayError("other_version", f"node {address} cannot run ROSA: {words}") from None
+    about = {"id": node["NodeID"], "address": address, "gpus": int(node["Resources"].get("GPU", 0))}
+    return Node.from_data({**about, "labels": node.get("Labels") or {}, **data})
 
 
 def reserve(ray: Any, name: str, node: str, gpus: int) -> Any:

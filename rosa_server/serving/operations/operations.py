@@ -111,7 +111,8 @@ class Operations:
         state = self._state
         if state.empty:
             return
-        slots, unfinished = state.slots, list(state.unfinished)
+        begun = {one.order.target for one in self._running}  # by a person, meanwhile
+        slots, unfinished = state.slots, [one for one in state.unfinished if one.target not in begun]
         state.slots = []
         state.settled()
         for task in slots:

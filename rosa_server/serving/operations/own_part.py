@@ -13,6 +13,7 @@ from rosa_server.plan.placement import replica_name
 from rosa_server.serving.base import log
 from rosa_server.serving.core.forwarding.node import NodeCore
 from rosa_server.serving.operations.order import Site
+from rosa_server.serving.operations.rollout import begin_with, rolled_out
 
 Runs = dict[str, tuple[str, str, str]]  # name of a worker -> what it is: model, server, engine
 
@@ -58,6 +59,7 @@ class OwnPart:
             except ConfigError as error:  # it serves all the same; another schedule is planned elsewhere
                 log.error("schedule_not_read", epoch=plan.epoch, reason=str(error))
         wanted = self._wanted()
+        weights = rolled_out(self._site, {name: model for name, (model, _, _) in self._runs.items()})
         for name in [name for name, what in self._runs.items() if wanted.get(name) != what]:
             self._dropped |= set(self._site.cluster.drop(name))
             del self._runs[name]
@@ -73,6 +75,7 @@ class OwnPart:
         except CausedError as error:
             self._failed(str(error))
             return
+        begin_with(self._site, names, weights)
         log.event("servers_added", epoch=plan.epoch, workers=names)
         self._starting |= set(names)
         self._runs |= {name: wanted[name] for name in names}

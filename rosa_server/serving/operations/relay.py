@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from secrets import randbits
 from typing import Any, Protocol
 
 from rosa_contract.wire.bounds import MAX_NAME_CHARS, MAX_TEXT_CHARS
@@ -18,6 +19,7 @@ from rosa_contract.wire.watching import Order
 from rosa_server.plan.nodes import NodePlan
 from rosa_server.plan.peering import PeerOrder, PeerOrderTold
 from rosa_server.plan.placement import Placement
+from rosa_server.serving.base import log
 from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.operations.names import (
     ADMIT,
@@ -71,7 +73,7 @@ class OrderRelay:
         """`nodes`, `placement`: as they are now."""
         self._now, self._others, self._tells, self._placement = nodes, others, tells, placement
         self._under: dict[int, _Under] = {}
-        self._number = 0
+        self._number = randbits(32)  # others may still answer orders of this gateway's life before
         self._here: list[Order] = []  # to be carried out here
 
     @property
@@ -107,8 +109,14 @@ class OrderRelay:
 
     def _take(self, order: Order) -> None:
         nodes = self._concerned(order)
-        if nodes == [self._nodes.here] or len(self._under) >= MAX_RELAYED:
+        if nodes == [self._nodes.here]:
             self._here.append(order)
+            return
+        if len(self._under) >= MAX_RELAYED:
+            words = (
+                f"{MAX_RELAYED} orders to several gateways, or to others, are at work; wait for one to end"
+            )
+            self._answered(order, "busy", words)
             return
         self._number += 1
         self._under[self._number] = _Under(order, nodes)
@@ -176,7 +184,13 @@ class OrderRelay:
         if one.todo:
             told = [*told, *((name, "", "was not asked") for name in one.todo)]
         words = "; ".join(f"{name}: {words}" for name, _, words in told)
-        self._tells.obeyed(one.order, failed[0][1] if failed else "", words)
+        self._answered(one.order, failed[0][1] if failed else "", words)
+
+    def _answered(self, order: Order, cause: str, words: str) -> None:
+        """The end of an order that concerns others, too. Those who carry it out have it in their logs as well."""
+        about: dict[str, Any] = {"what": order.what, "target": order.target, "by": order.by}
+        log.event("operation", **about, step="answered", cause=cause, reason=words)
+        self._tells.obeyed(order, cause, words)
 
     def _known(self, one: _Under) -> None:
         """A gateway has removed the robot: the others remember its name, those too that did not know it."""

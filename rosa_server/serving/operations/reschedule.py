@@ -18,6 +18,7 @@ from rosa_server.plan.change import Change, Stage
 from rosa_server.serving.operations.live_state import MOVED
 from rosa_server.serving.operations.operation import End, Operation
 from rosa_server.serving.operations.order import OperationError, Site
+from rosa_server.serving.operations.rollout import begin_with, rolled_out
 
 WHY = "a rescheduling is at work"
 MIDWAY = "a rescheduling ended midway; order it again"
@@ -136,12 +137,16 @@ class Reschedule(Operation):
             why = "a robot has come meanwhile that the new schedule has no slot for"
             return self._back(now_s, "robots_left_over", why)
         if stage.starts:
+            replicas = self.site.placement.replicas
+            models = {name: replicas[of].model for name, (of, _) in self.site.names().items()}
+            weights = rolled_out(self.site, models)
             self._hold(now_s, stage)
             try:
                 # As the core holds it: the workers are told its epoch.
                 self._names = self.site.cluster.add(self.site.core.router.placement, stage.starts)
             except CausedError as error:
                 return self._back(now_s, error.cause, str(error))
+            begin_with(self.site, self._names, weights)
             self._added |= dict.fromkeys(self._names)
             self._starts = list(stage.starts)
             self.site.say(self.order, "started", f"{self._place}: {stage.words}", workers=self._names)

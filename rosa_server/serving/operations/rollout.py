@@ -3,8 +3,10 @@ where the order asks for a trial, until it has done as well."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from rosa_contract.wire.watching import Order
@@ -223,3 +225,23 @@ def with_weights(spec: WorkerSpec, weights: str) -> WorkerSpec:
         )
         raise OperationError("pinned", words)
     return replace(spec, options={**spec.options, WEIGHTS: weights})
+
+
+def rolled_out(site: Site, models: Mapping[str, str]) -> dict[str, str]:
+    """Model -> the weights that a rollout has given to all of its workers. `models`: name of a worker -> its model."""
+    found: dict[str, set[str]] = {}
+    for name, model in models.items():
+        found.setdefault(model, set()).add(site.state.weights.get(name, ""))
+    return {model: paths.pop() for model, paths in found.items() if len(paths) == 1}
+
+
+def begin_with(site: Site, names: Iterable[str], weights: Mapping[str, str]) -> None:
+    """Workers that were added just now begin with these weights of their models, see `rolled_out`."""
+    of = site.names()
+    for name in names:
+        site.state.weights.pop(name, None)  # of an earlier worker of this name
+        if path := weights.get(site.placement.replicas[of[name][0]].model, ""):
+            with suppress(OperationError):  # one in the cloud may have none
+                site.cluster.change(name, partial(with_weights, weights=path))
+                site.state.weights[name] = path
+    site.state.save()

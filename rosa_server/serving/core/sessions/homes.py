@@ -74,7 +74,8 @@ class SlotTokens:
         ):
             return None
         slot, number = f"{task}/{int(parts[0])}", int(parts[1])
-        return (slot, number) if hmac.compare_digest(parts[2], self._seal(robot, slot, number)) else None
+        sealed = hmac.compare_digest(parts[2].encode(), self._seal(robot, slot, number).encode())
+        return (slot, number) if sealed else None
 
     def _seal(self, robot: str, slot: str, number: int) -> str:
         told = f"{len(robot)} {robot} {slot} {number}"

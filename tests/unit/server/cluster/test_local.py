@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -238,6 +239,32 @@ def test_a_server_that_is_added_gets_a_gpu_that_nobody_has(monkeypatch: pytest.M
     assert cluster.add(third, ["gpu2"]) == ["gpu2/0"] and workers_of(cluster)["gpu2/0"][0] == "5"
 
 
+def test_a_machine_whose_last_server_is_gone_still_counts_its_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    cluster = make(FACTORY, ONE)
+    cluster.start("ipc:///here", None)
+    cluster.drop("gpu0/0")
+    assert cluster.room() == 2
+    cluster.add(PLACEMENT, ["gpu0", "gpu1"])
+    assert [gpu for gpu, _ in workers_of(cluster).values()] == ["5", "7"] and cluster.room() == 0
+
+
+def test_once_robots_are_served_nobody_waits_for_the_gpus_to_be_listed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    lister = tmp_path / "nvidia-smi"
+    lister.write_text(f"#!/bin/sh\necho asked >> {tmp_path}/asked\necho GPU-5\necho GPU-7\n")
+    lister.chmod(0o700)
+    cluster = make(FACTORY, ONE)
+    cluster.start("ipc:///here", None)
+    asked = (tmp_path / "asked").read_text()
+    assert cluster.room() == 1 and cluster.add(PLACEMENT, ["gpu1"]) == ["gpu1/0"]
+    assert [gpu for gpu, _ in workers_of(cluster).values()] == ["GPU-5", "GPU-7"]
+    assert (tmp_path / "asked").read_text() == asked
+
+
 class Lingering(Running):
     """A process that takes a while to end."""
 
@@ -252,6 +279,7 @@ def test_a_worker_starts_on_the_gpu_of_a_dropped_one_when_that_has_ended(
     lingering, following = Lingering(), Running()
     always(monkeypatch, lingering)
     cluster = make(FACTORY, ONE)
+    cluster.start("ipc:///here", None)
     cluster.poll(0.0)
     always(monkeypatch, following)
     assert cluster.room() == 1 and cluster.drop("gpu0/0") == ["gpu0/0.1"]

@@ -15,9 +15,11 @@ import pytest
 from rosa_contract.config.factory import factory_from
 from rosa_server.cluster import maker
 from rosa_server.cluster.on_ray import check_reachable, check_token, further_of, part_of, parts_of
+from rosa_server.cluster.on_ray import cluster as on_ray_cluster
 from rosa_server.cluster.on_ray.cluster import RayCluster
 from rosa_server.cluster.on_ray.mapping import Part, RayError
 from rosa_server.plan.placement import Placement, Replica, unplanned
+from rosa_server.serving.base import log
 from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.base.worker_spec import MISCONFIGURED, WorkerSpec
 from rosa_server.serving.edge.cluster import ClusterError
@@ -166,6 +168,25 @@ def test_without_its_driver_nothing_is_lost_and_another_driver_takes_over(
     assert stage.keys.valid("policy/0.1") and len(starts(stage)) == 1
     stage.says(event="ended", worker_id="policy/0.1", status=-9)
     assert until(lambda: running.poll(time.monotonic())) == [("policy/0.1", "ended by SIGKILL")]
+
+
+def test_a_driver_that_cannot_be_started_now_is_tried_again_later(
+    stage: Stage, running: RayCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    until(lambda: running.poll(time.monotonic()) or starts(stage))
+    running.ready("policy/0.1", time.monotonic())
+    monkeypatch.setattr(on_ray_cluster, "AGAIN_S", 0.01)
+    command, tries = running._command, []
+    monkeypatch.setattr(running, "_command", (str(tmp_path / "no_such_program"),))
+    monkeypatch.setattr(log, "warning", lambda event, **fields: tries.append(event))
+    stage.says()
+    until(lambda: running.poll(time.monotonic()) or tries.count("driver_not_started") > 1)
+    assert stage.keys.valid("policy/0.1"), "it works on"
+    running.kill("policy/0.1", "a person says so")  # nobody can be told
+    assert running.poll(time.monotonic()) == [("policy/0.1", "a person says so")]
+    monkeypatch.setattr(running, "_command", command)
+    until(lambda: running.poll(time.monotonic()) or len(starts(stage)) == 2)
+    assert starts(stage)[1]["worker_id"] == "policy/0.2"
 
 
 # -- what is asked of Ray ------------------------------------------------------------------------------------------

@@ -69,3 +69,16 @@ def test_what_cannot_be_served_says_why(make: Callable[[str], GatewayActor]) -> 
     actor = make(REFUSES)
     until(lambda: actor.look()["refused"])
     assert actor.look()["refused"] == "rosa serve: no such node" and not actor.look()["ready"]
+
+
+def test_a_log_that_cannot_be_begun_anew_is_a_reason_and_is_tried_again(
+    make: Callable[[str], GatewayActor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_actor, "MAX_LOG_BYTES", 0)
+    log = tmp_path / "gateway-a" / "gateway.log"
+    (log / "in_the_way").mkdir(parents=True)
+    actor = make(SERVES)
+    until(lambda: "could not be started" in str(actor.look()["refused"]))
+    (log / "in_the_way").rmdir()
+    log.rmdir()
+    until(lambda: actor.look()["lives"] == 1)

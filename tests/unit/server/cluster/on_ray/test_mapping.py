@@ -116,3 +116,18 @@ def test_a_placement_is_found_whenever_there_is_one(gpus: list[int], allowed: li
     for index, one in enumerate(nodes):
         assert sum(at == one.id for at in where.values()) <= gpus[index]
     assert all(int(where[f"p{k}"]) in on for k, on in enumerate(allowed))
+
+
+def test_a_part_of_another_lost_node_takes_no_room_on_those_that_are_left() -> None:
+    parts = [Part(name, 1) for name in ("p1", "p2", "p3")]
+    left = [Node("n3", "10.0.0.3", 1), Node("n4", "10.0.0.4", 1)]
+    settled = {"p2": "n2", "p3": "n3"}  # n2 is lost, too
+    assert place(parts, left, settled, frozenset({"n1"}))["p1"] == "n4"
+
+
+def test_a_part_that_runs_makes_no_room_for_one_that_is_placed_again() -> None:
+    parts = [Part("p1", 1, ("/w/one",)), Part("p3", 1)]
+    left = [Node("n3", "10.0.0.3", 1), Node("n4", "10.0.0.4", 1, frozenset({"/w/one"}))]
+    with pytest.raises(RayError) as error:
+        place(parts, left, {"p3": "n3"}, frozenset({"n1"}))
+    assert error.value.cause == "weights_missing"

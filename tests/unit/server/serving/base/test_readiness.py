@@ -160,7 +160,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
 
 def awake(seconds: float) -> Readiness:
     """One whose clock goes on by a millisecond whenever it is looked at."""
-    readiness = Readiness(seconds, map(lambda turn: turn / 1000, count()).__next__)
+    readiness = Readiness(seconds, (turn / 1000 for turn in count()).__next__)
     readiness.register(0)
     return readiness
 

@@ -16,6 +16,7 @@ from rosa_server.plan.admission import AdmissionControl, NoAdmission
 from rosa_server.plan.change import Change, Stage
 from rosa_server.plan.peering import MAX_ROOM
 from rosa_server.plan.placement import Placement, Replica
+from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.edge.cluster import ClusterError
 from rosa_server.serving.operations.names import CANCEL, DRAIN, RESCHEDULE, RESCHEDULE_DRY_RUN, SCHEDULE
@@ -45,7 +46,7 @@ class Gateway:
 
     def __init__(self, pair: Pair, node: Node, other: Callable[[], Gateway]) -> None:
         self.pair, self.node, self._other = pair, node, other
-        self.change: Change = CHANGE
+        self.way: Change = CHANGE
         self.taken: set[str] = set()
         self.full: CausedError | None = None
         self.free = MAX_ROOM
@@ -55,8 +56,10 @@ class Gateway:
         self.told: list[tuple[str, str, str]] = []
         self.lines: list[str] = []
         self.learned_of: list[str] = []
+        self.weights: dict[str, str] = {}  # of workers that were added
         cluster: Any = self
         site = Site(node.core, cluster, lambda worker_id: None, lambda step: None, self, self)
+        self.state = site.state
         self.operations = Operations(site, node.core, self.tell)
 
     # -- its cluster
@@ -76,11 +79,16 @@ class Gateway:
 
     def hold(self, name: str, held: bool) -> None: ...
 
+    def change(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> None:
+        assert name in self.added, "the next life of one that runs"
+        spec = change(WorkerSpec(name, "policy", "flow", "", options={"weights": "/old"}))
+        self.weights[name] = spec.options["weights"]
+
     # -- its planner
     def prepare(self, placement: Placement, taken: Collection[str]) -> Callable[[str], Change]:
         assert not any(one.node for one in placement.replicas.values()), "it is whole"
         self.taken = set(taken)
-        return lambda path: self.change
+        return lambda path: self.way
 
     def written(self, stage: Stage) -> Mapping[str, Any]:
         return {"after": stage.after}
@@ -187,10 +195,17 @@ def test_all_gateways_get_there_stage_by_stage_and_workers_follow_on_their_nodes
     assert two.b.learned_of == ["lower", "started", "moved", "stopped", "ended"] == two.a.learned_of
     assert "2. gpu3 loads policy (gpu3 on node b)" in two.a.lines
     two.wait(0.3)
-    two.b.change = replace(CHANGE, stages=(Stage("the same once more", ENDED, after="again"),))
+    two.b.way = replace(CHANGE, stages=(Stage("the same once more", ENDED, after="again"),))
     two.order(two.b)
     assert two.ended(two.b)[:2] == (RESCHEDULE, ""), "the next one may be ordered at any gateway"
     assert two.a.learned_of[-1] == "again"
+
+
+def test_a_new_server_begins_with_the_weights_that_were_rolled_out_on_its_node(two: Two) -> None:
+    two.b.state.weights = dict.fromkeys(two.b.operations._site.of_model("policy"), "/new")
+    two.order(two.a)
+    two.until(lambda: two.b.added)
+    assert two.b.weights == {"gpu3/0": "/new"} and two.b.state.weights["gpu3/0"] == "/new"
 
 
 def test_a_dry_run_says_all_stages_and_changes_nothing(two: Two) -> None:
@@ -270,7 +285,7 @@ def test_what_does_not_start_after_streams_moved_leaves_the_schedule_and_is_star
     away, started = replace(PLACEMENT, routes=at_gpu0), replace(STARTED, routes=at_gpu0)
     starts = Stage("gpu3 loads policy", started, starts=("gpu3",), after="started")
     there = Stage("1 stream moves to gpu3", MOVED, moves=True, after="moved")
-    two.a.change = replace(
+    two.a.way = replace(
         CHANGE, stages=(Stage("1 stream moves to gpu0", away, moves=True, after="away"), starts, there)
     )
     if how == "full":
@@ -288,7 +303,7 @@ def test_what_does_not_start_after_streams_moved_leaves_the_schedule_and_is_star
     assert two.placements() == [set(PLACEMENT.replicas)] * 2 and two.a.learned_of[-1] == "away"
     assert two.b.dropped == ([] if how == "full" else ["gpu3/0"])
     two.b.full, count = None, len(two.a.told)
-    two.a.change = replace(CHANGE, stages=(starts, there))
+    two.a.way = replace(CHANGE, stages=(starts, there))
     two.order(two.a)
     two.until(lambda: two.b.added and two.b.learned_of[-1] == "started")
     two.b.node.start(two.pair.now_s, "gpu3")
@@ -304,7 +319,7 @@ def test_a_server_that_ends_and_loads_another_model_has_not_failed_when_its_old_
     away = replace(PLACEMENT, routes={**ROUTES, "sort/0": {"system1": "gpu0"}})
     stopped = replace(away, replicas=left, standbys={**PLACEMENT.standbys, "gpu1": ()})
     other = replace(stopped, replicas={**left, "gpu1": Replica("gpu1", "guard", "gpu1")})
-    two.a.change = replace(
+    two.a.way = replace(
         CHANGE,
         stages=(
             Stage("1 stream moves to gpu0", away, moves=True, after="away"),
@@ -330,22 +345,20 @@ def test_a_defect_of_ours_keeps_no_other_gateway_from_the_next_change(two: Two) 
     two.order(two.a)
     assert two.ended(two.a)[:2] == (RESCHEDULE, "internal_error")
     two.wait(0.3)
-    two.b.change = replace(CHANGE, stages=STAGES[:1])
+    two.b.way = replace(CHANGE, stages=STAGES[:1])
     two.order(two.b)
     assert two.ended(two.b)[:2] == (RESCHEDULE, "")
 
 
 def test_no_stream_moves_to_a_server_of_the_schedule_that_is_not_warm(two: Two) -> None:
     starts = Stage("gpu3 loads policy", STARTED, starts=("gpu3",), after="started")
-    two.a.change = replace(CHANGE, stages=(starts,))
+    two.a.way = replace(CHANGE, stages=(starts,))
     two.order(two.a)
     two.until(lambda: two.b.added)
     two.b.node.start(two.pair.now_s, "gpu3")
     assert two.ended(two.a)[1] == ""
     two.b.node.core.on_lost(two.pair.now_s, "gpu3/0.1", "killed")
-    two.a.change = replace(
-        CHANGE, stages=(Stage("1 stream moves to gpu3", MOVED, moves=True, after="moved"),)
-    )
+    two.a.way = replace(CHANGE, stages=(Stage("1 stream moves to gpu3", MOVED, moves=True, after="moved"),))
     two.order(two.a)
     two.wait(2.0)
     two.pair.ask(two.pair.a, "s0", 1, budget_ms=300.0)
@@ -365,7 +378,7 @@ def test_no_node_has_a_gpu_for_a_new_server(two: Two) -> None:
 def test_a_slot_that_is_to_go_is_closed_first_and_a_robot_that_has_it_stops_all() -> None:
     two = Two()
     stages = (Stage("one slot less", LESS, after="less"),)
-    two.a.change = replace(CHANGE, stages=stages)
+    two.a.way = replace(CHANGE, stages=stages)
     two.order(two.a)
     assert two.ended(two.a)[1] == "robots_left_over", "the plan did not know of r1"
     two.wait(0.5)

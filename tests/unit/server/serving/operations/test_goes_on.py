@@ -155,6 +155,20 @@ def test_what_was_cancelled_or_has_failed_is_not_gone_on_with(path: Path, weight
     assert not third.told and not third.cluster.heirs
 
 
+def test_what_is_ordered_anew_before_a_server_goes_on_takes_the_place_of_what_it_would_go_on_with(
+    path: Path, weights: str, tmp_path: Path
+) -> None:
+    Life(path).order(ROLLOUT, "policy", weights)
+    (tmp_path / "newer").write_text("")
+    second = Life(path, ready=False)
+    second.order(ROLLOUT, "policy", str(tmp_path / "newer"))
+    second.warm_up()
+    assert not second.told, "it is at work, and nothing was refused"
+    assert [one.value for one in second.state.unfinished] == [str(tmp_path / "newer")]
+    third = Life(path)
+    assert third.counted[:1] == ["rollout_continued"]
+
+
 def test_an_order_that_cannot_be_gone_on_with_ends_with_one_line(path: Path, weights: str) -> None:
     Life(path).order(ROLLOUT, "policy", weights)
     Path(weights).unlink()

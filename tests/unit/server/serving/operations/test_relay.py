@@ -10,9 +10,10 @@ import pytest
 from rosa_contract.wire.watching import Order
 from rosa_server.plan.nodes import NodePlan
 from rosa_server.plan.peering import PeerOrder, PeerOrderTold, ToDesk
+from rosa_server.serving.base.log import LOGGER
 from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.operations.names import ADMIT, CANCEL, DRAIN, KNOWN, REMOVE, RESCHEDULE, ROLLOUT
-from rosa_server.serving.operations.relay import NODE_AWAY, OrderRelay
+from rosa_server.serving.operations.relay import MAX_RELAYED, NODE_AWAY, OrderRelay
 from tests.unit.server.serving.core.forwarding.pair import GATEWAYS, HOME, SERVER_ON
 from tests.unit.server.serving.core.planned import PLACEMENT
 
@@ -169,7 +170,10 @@ def test_a_node_that_is_not_there_is_named(several: Several, begun: bool) -> Non
     several.away.add("b")
     several.run()
     assert a.persons == [("obeyed", NODE_AWAY, "b: the gateway of node b is not there")]
-    late = PeerOrderTold(1, True, "", "it is done")
+    numbers = [one.number for _, one in several.said if isinstance(one, PeerOrder)] or [
+        1
+    ]  # or none was asked
+    late = PeerOrderTold(numbers[0], True, "", "it is done")
     assert a.relay.step([], [("b", late)]) == [] and len(a.persons) == 1
 
 
@@ -179,3 +183,42 @@ def test_what_was_not_asked_here_is_answered_to_nobody(several: Several) -> None
     (asked,) = [message for _, message in several.said if isinstance(message, PeerOrder)]
     a.relay.step([], [("c", PeerOrderTold(asked.number, True)), ("b", PeerOrderTold(99, True))])
     assert not a.persons
+
+
+def test_the_answer_to_an_order_of_a_gateways_life_before_ends_no_order_of_this_one(several: Several) -> None:
+    a, b = several.nodes["a"], several.nodes["b"]
+    a.order(DRAIN, "gpu1")
+    again = several.nodes["a"] = OneOfThem(several, "a")  # it was killed, and is back
+    again.order(DRAIN, "gpu1/0")
+    b.ends(words="gpu1 is drained")
+    assert not again.persons, "this was the first order"
+    b.ends("busy", "gpu1/0 is drained")
+    assert again.persons == [("obeyed", "busy", "b: gpu1/0 is drained")]
+
+
+def test_an_order_for_others_beyond_those_that_are_remembered_is_refused_and_not_half_done(
+    several: Several,
+) -> None:
+    a = several.nodes["a"]
+    for _ in range(MAX_RELAYED):
+        a.order(DRAIN, "gpu1")
+    a.order(REMOVE, "r1")
+    assert not a.obeys and a.persons[-1][:2] == ("obeyed", "busy")
+
+
+def test_each_order_for_others_has_an_audit_line_at_its_end(
+    several: Several, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", LOGGER.name)
+    a, b = several.nodes["a"], several.nodes["b"]
+    a.order(DRAIN, "gpu1")
+    b.ends()
+    several.away.add("b")
+    a.order(DRAIN, "gpu1")
+    lines: list[dict[str, str]] = [
+        vars(one)["fields"] for one in caplog.records if one.message == "operation"
+    ]
+    assert [(one["what"], one["target"], one["by"], one["step"], one["cause"]) for one in lines] == [
+        (DRAIN, "gpu1", "jan", "answered", ""),
+        (DRAIN, "gpu1", "jan", "answered", NODE_AWAY),
+    ]

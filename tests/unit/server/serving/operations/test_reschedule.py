@@ -16,9 +16,11 @@ from rosa_server.plan.admission import AdmissionControl, NoAdmission
 from rosa_server.plan.change import Change, Stage
 from rosa_server.plan.placement import Placement, Replica
 from rosa_server.serving.base.log import LOGGER
+from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.edge.cluster import ClusterError
 from rosa_server.serving.operations import reschedule
+from rosa_server.serving.operations.live_state import LiveState
 from rosa_server.serving.operations.names import (
     CANCEL,
     DRAIN,
@@ -59,6 +61,10 @@ class Workers:
         self.added: list[str] = []
         self.dropped: list[str] = []
         self.full: Exception | None = None
+        self.specs: dict[str, WorkerSpec] = {}  # of those that were added
+
+    def change(self, name: str, change: Callable[[WorkerSpec], WorkerSpec]) -> None:
+        self.specs[name] = change(WorkerSpec(name, "policy", "flow", "", options={"weights": "/old"}))
 
     def hold(self, name: str, held: bool) -> None:
         self.held[name] = held
@@ -108,11 +114,13 @@ class Office:
         self.lines: list[str] = []
         self.about: Mapping[str, Any] = {}
         self.drained: list[str] = []
+        self.state = LiveState()
         self.operations = Operations(self.site(self.plans))
 
     def site(self, planner: Plans | None) -> Site:
         cluster: Any = self.cluster
-        return Site(self.stage.core, cluster, self.drained.append, lambda step: None, self, planner)
+        drained, count = self.drained.append, lambda step: None
+        return Site(self.stage.core, cluster, drained, count, self, planner, self.state)
 
     def going(self, order: Order, words: str) -> None:
         self.lines.append(words)
@@ -193,6 +201,20 @@ def test_it_is_carried_out_stage_by_stage_and_loses_no_call(office: Office) -> N
     assert office.stage.count() == {"ok": 2}
     assert office.lines[0].startswith("begun") and "3. 1 stream moves to gpu3" in office.lines
     assert office.lines[-1] == "5 of 5 done: all as planned"
+
+
+@pytest.mark.parametrize("behind", [(), ("gpu1/0",)], ids=["all", "not all"])
+def test_a_new_server_begins_with_the_weights_that_were_rolled_out_to_all_others(
+    office: Office, behind: tuple[str, ...]
+) -> None:
+    names = {"gpu0/0", "gpu1/0", "spare/policy/0"} - set(behind)
+    office.state.weights = dict.fromkeys(names, "/new")
+    office.order(RESCHEDULE)
+    office.run_until("gpu3 loads")
+    assert office.cluster.added == ["gpu3/0"]
+    begins_with = {name: spec.options["weights"] for name, spec in office.cluster.specs.items()}
+    assert begins_with == ({} if behind else {"gpu3/0": "/new"})
+    assert office.state.weights.get("gpu3/0", "") == ("" if behind else "/new"), "a restart does so, too"
 
 
 def test_a_dry_run_says_all_stages_and_changes_nothing(office: Office) -> None:

@@ -482,6 +482,15 @@ def test_a_robot_whose_gateway_is_gone_keeps_its_slot_at_another_one_and_nobody_
     assert pair.greet(pair.a, "r9").cause in ("not_admitted", "admission_off", "not_ready")  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("token", ["0x1x\u00e9", "0x1x", "0x1x0", "\u0660x1x0"])
+def test_what_a_robot_sends_for_a_proof_that_is_none_counts_for_nothing(token: str) -> None:
+    pair = Pair()
+    sent = codec.decode(codec.encode(replace(hello("r0"), token=token)))
+    assert isinstance(sent, m.Hello) and sent.token == token, "such a message gets as far as the core"
+    told = pair.greet(pair.a, "r0", token=token)
+    assert isinstance(told, m.Welcome) and told.token != token
+
+
 def test_a_slot_is_free_when_its_robot_says_bye_wherever_it_is() -> None:
     pair = welcomed(Pair())
     token = pair.greet(pair.a, "r0").token  # type: ignore[union-attr]
