@@ -79,8 +79,8 @@ class Gateway:
         "",
     )
     busy_poll_us: int = setting(
-        "how long the gateway stays awake after each message instead of sleeping until the next one: a round trip takes up"
-        " to a quarter of a millisecond less, and the gateway up to a whole core (docs/add_a_model.md)",
+        "how long the gateway stays awake after each message instead of sleeping until the next one: a round trip takes"
+        " up to a quarter of a millisecond less, and the gateway up to a whole core (docs/add_a_model.md)",
         0,
         at_least=0,
         at_most=5000,
