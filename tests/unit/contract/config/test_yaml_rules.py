@@ -91,6 +91,14 @@ def test_a_key_that_is_written_in_two_ways_is_still_a_duplicate(text: str) -> No
     assert [problem.cause for problem in caught.value.problems] == ["duplicate_key"]
 
 
+def test_a_key_that_is_merged_and_said_again_is_no_duplicate_wherever_its_mapping_is_merged_too() -> None:
+    text = "deep: {one: &one {<<: &base {x: 1, y: 1}, x: 2}}\nother: {<<: *one, y: 3}\n"
+    assert parse_yaml(text) == {"deep": {"one": {"x": 2, "y": 1}}, "other": {"x": 2, "y": 3}}
+    with pytest.raises(ConfigError) as caught:
+        parse_yaml("deep: {one: &one {<<: {x: 1}, x: 2, x: 3}}\nother: {<<: *one}\n")
+    assert [problem.cause for problem in caught.value.problems] == ["duplicate_key"]
+
+
 def problems(slo: str = "300", continuous: str = "true") -> list[str]:
     with pytest.raises(ConfigError) as caught:
         parse_factory(FACTORY.replace("SLO", slo).replace("CONTINUOUS", continuous))
