@@ -344,7 +344,13 @@ def _parsed(raw: bytes) -> tuple[list[str], list[Joint]]:
     parser.StartDoctypeDeclHandler = document_type
     try:
         parser.Parse(raw, True)
-    except expat.ExpatError as error:
+    except UrdfError:
+        raise
+    except (
+        expat.ExpatError,
+        LookupError,
+        ValueError,
+    ) as error:  # the others: an encoding that Python does not read
         raise UrdfError("syntax", f"is not XML: {error}") from None
     _check_unique("link", links)
     _check_unique("joint", [joint.name for joint in joints])

@@ -146,6 +146,8 @@ BOMB = b"""<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a "aaaaaaaaaa"><!ENTITY b 
         (BOMB.decode().replace('<?xml version="1.0"?>', "").encode("utf-16"), "syntax", "has a document type"),
         (b'<!DOCTYPE r SYSTEM "file:///etc/passwd"><robot/>', "syntax", "has a document type"),
         (b"<robot", "syntax", "is not XML"),
+        (b'<?xml version="1.0" encoding="utf8mb4"?><robot/>', "syntax", "is not XML: unknown encoding: utf8mb4"),
+        (b'<?xml version="1.0" encoding="shift_jis"?><robot/>', "syntax", "is not XML: multi-byte encodings"),
         (b"<sdf/>", "wrong_type", "expected <robot>, got <sdf>"),
         (b'<robot xmlns:xacro="x"><xacro:macro/></robot>', "syntax", "xacro FILE > robot.urdf"),
         (b"<robot>" + b"<link>" * 40 + b"</link>" * 40 + b"</robot>", "too_large", "nested deeper than 32"),
