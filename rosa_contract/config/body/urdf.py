@@ -31,6 +31,7 @@ MAX_JOINTS = 64  # from base to tip
 SHIPPED = "rosa:"
 KEYS = ("urdf", "base", "tip")
 TURNING = ("revolute", "continuous")
+PARTS = ("parent", "child", "origin", "axis", "limit", "mimic")  # of a joint, each at most once
 WITHIN_RAD = 1e-6
 FULL_TURN_RAD = 2 * math.pi
 
@@ -329,7 +330,10 @@ def _parsed(raw: bytes) -> tuple[list[str], list[Joint]]:
             links.append(told.get("name", ""))
         elif len(open_) == 1 and name == "joint":
             joints.append(Joint(told.get("name", ""), told.get("type", "")))
-        elif len(open_) == 2 and open_[1] == "joint":
+        elif len(open_) == 2 and open_[1] == "joint" and name in PARTS:
+            if name in joints[-1].parts:
+                words = f"joint {joints[-1].name}: <{name}> is there twice; expected one"
+                raise UrdfError("duplicate_key", words)
             joints[-1].parts[name] = told
         open_.append(name)
 

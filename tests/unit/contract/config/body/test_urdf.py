@@ -152,6 +152,8 @@ BOMB = b"""<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a "aaaaaaaaaa"><!ENTITY b 
         (b'<robot xmlns:xacro="x"><xacro:macro/></robot>', "syntax", "xacro FILE > robot.urdf"),
         (b"<robot>" + b"<link>" * 40 + b"</link>" * 40 + b"</robot>", "too_large", "nested deeper than 32"),
         (small(GOOD, GOOD), "duplicate_key", "joint j is there twice"),
+        (small(joint("j", "a", "b", more="<origin/>")), "duplicate_key", "joint j: <origin> is there twice"),
+        (small(joint("j", "a", "b", more="<limit lower='-6'/>")), "duplicate_key", "joint j: <limit> is there twice"),
         (small(GOOD, joint("k", "c", "b")), "conflict", "link b hangs on two joints, j and k"),
         (small(joint("j", "b", "c", xyz="0 0"), links="abc"), "missing", "`chain.base` is missing"),
         (small(joint("j", "a", "b", xyz="0 nan 0"), links="ab"), "wrong_type", "joint j: origin.xyz: expected three"),
