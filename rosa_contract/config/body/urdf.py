@@ -262,7 +262,7 @@ def _folded(way: Sequence[Joint], base: str, tip: str) -> UrdfChain:
         low, high = _range(joint)
         lows.append(low)
         highs.append(high)
-        speeds.append(joint.number("limit", "velocity"))
+        speeds.append(_speed(joint))
     if not names:
         raise UrdfError(
             "missing", f"expected joints that turn from link {base} to link {tip}, there are none"
@@ -301,6 +301,14 @@ def _range(joint: Joint) -> tuple[float, float]:
     if low is None or high is None or low >= high:
         raise UrdfError("missing", f"joint {joint.name}: limit: expected lower < upper, got {low} and {high}")
     return low, high
+
+
+def _speed(joint: Joint) -> float | None:
+    """rad/s; None where it is left out. Some files say 0 where they do not know it."""
+    fastest = joint.number("limit", "velocity")
+    if fastest is not None and fastest < 0:
+        raise UrdfError("out_of_range", f"joint {joint.name}: limit.velocity: must be > 0, got {fastest:g}")
+    return fastest
 
 
 def _row(frame: Array) -> tuple[float, ...]:

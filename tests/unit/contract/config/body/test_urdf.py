@@ -161,6 +161,7 @@ BOMB = b"""<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a "aaaaaaaaaa"><!ENTITY b 
         (small(GOOD.replace("revolute", "prismatic"), links="ab"), "out_of_range", "joint j is prismatic; expected"),
         (small(GOOD.replace('xyz="0 0 1"', 'xyz="0 0 0"'), links="ab"), "out_of_range", "axis.xyz: expected a"),
         (small(GOOD.replace('upper="3"', ""), links="ab"), "missing", "joint j: limit: expected lower < upper"),
+        (small(GOOD.replace('"2"', '"-2"'), links="ab"), "out_of_range", "joint j: limit.velocity: must be > 0"),
         (small(links="a"), "missing", "expected joints that turn from link a to link a"),
     ],
 )  # fmt: skip
