@@ -30,6 +30,7 @@ MAX_DEPTH = 32
 MAX_JOINTS = 64  # from base to tip
 SHIPPED = "rosa:"
 KEYS = ("urdf", "base", "tip")
+WAYS = ("frames", "a_m", "d_m", "alpha_rad")  # to say a chain without a URDF file
 TURNING = ("revolute", "continuous")
 PARTS = ("parent", "child", "origin", "axis", "limit", "mimic")  # of a joint, each at most once
 WITHIN_RAD = 1e-6
@@ -127,6 +128,10 @@ def _resolved(
             )
             return owner
     name = told["urdf"]
+    if both := [key for key in WAYS if chain.get(key)]:
+        words = f"expected either `urdf` or {', '.join(both)}, got both"
+        problems.append(ConfigProblem(f"{below}chain.urdf", "conflict", words))
+        return owner
     folder = Path(origins.get(f"{below}chain.urdf", str(path))).parent
     file = shipped("hardware", name.removeprefix(SHIPPED)) if name.startswith(SHIPPED) else folder / name
     try:

@@ -218,6 +218,13 @@ def robot(tmp_path: Path, raw: bytes, **changes: Any) -> Path:
     return path
 
 
+LIMITS = {
+    "position_min_rad": [-1, -1],
+    "position_max_rad": [1, 1],
+    "velocity_rad_s": [2, 2],
+    "acceleration_rad_s2": [5, 5],
+    "jerk_rad_s3": [50, 50],
+}
 TWO = small(GOOD, joint("k", "b", "c", xyz="0.3 0 0"))
 
 
@@ -248,6 +255,21 @@ def test_what_a_robot_file_leaves_out_comes_from_its_urdf_file(tmp_path: Path) -
         ),
         ({"chain": {"urdf": "arm.urdf", "tip": "d"}}, "chain.urdf", "tip: there is no link 'd'"),
         ({"chain": {"urdf": "none.urdf"}}, "chain.urdf", "cannot be read"),
+        (
+            {"chain": {"urdf": "arm.urdf", "frames": [[0] * 6] * 3}},
+            "chain.urdf",
+            "expected either `urdf` or frames, got both",
+        ),
+        (
+            {"chain": {"urdf": "arm.urdf", "a_m": [0] * 3, "d_m": [0] * 3, "alpha_rad": [0] * 3}},
+            "chain.urdf",
+            "expected either `urdf` or a_m, d_m, alpha_rad, got both",
+        ),
+        (
+            {"chain": {"frames": [[0] * 6] * 3, "tip": "c"}, "joints": ["j", "k"], "limits": LIMITS},
+            "chain.tip",
+            "is a link of a URDF file",
+        ),
         ({"chain": {"urdf": 7}}, "chain.urdf", "expected text, got 7"),
     ],
 )
