@@ -152,6 +152,14 @@ def test_camera_names_are_names(name: str) -> None:
     ]
 
 
+def test_a_camera_is_not_called_what_the_joint_states_are_called() -> None:
+    """Its pictures would count as joint states, and nobody would notice that these are silent."""
+    camera = next(iter(yaml.safe_load(PANDA.read_text())["cameras"].values()))
+    assert [(problem.path, problem.cause) for problem in robot(cameras={"joint_state": camera})] == [
+        ("cameras.joint_state", "conflict")
+    ]
+
+
 def test_a_robot_without_joints_is_refused() -> None:
     assert any(problem.path == "joints" for problem in robot(joints=[]))
 
