@@ -56,7 +56,7 @@ def problem(task: Task, told: Instruction) -> str:
             known = ", ".join(task.parameters) or "none"
             return f"no parameter {name!r}{nearest(name, task.parameters)}; the task has {known}"
     texts = {PROMPT: told.prompt, **told.parameters}
-    if len(texts) > MAX_PARAMETERS:
+    if len(told.parameters) > MAX_PARAMETERS:
         return f"expected at most {MAX_PARAMETERS} parameters, got {len(told.parameters)}"
     for name, text in texts.items():
         if len(text) > MAX_CHARS:

@@ -69,3 +69,10 @@ def test_a_goal_that_names_no_parameter_of_the_task_is_refused_with_the_nearest(
     )
     assert "the task has none" in problem(task(), Instruction(parameters={"color": "b"}))
     assert "at most 4096 characters" in problem(task(), Instruction("x" * 5000))
+
+
+def test_a_goal_gives_as_many_parameters_as_its_refusal_says() -> None:
+    values = {f"p{number}": "x" for number in range(65)}
+    many = task(f"parameters: {{{', '.join(f'{name}: y' for name in values)}}}")
+    assert problem(many, Instruction("x", dict(list(values.items())[:64]))) == ""
+    assert problem(many, Instruction("x", values)) == "expected at most 64 parameters, got 65"
