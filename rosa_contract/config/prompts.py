@@ -49,6 +49,15 @@ def unknown_fields(task: Task) -> Iterator[tuple[str, str]]:
                 yield name, words
 
 
+def unusable_parameters(task: Task) -> Iterator[tuple[str, str]]:
+    """(parameter, what is wrong with its name): no prompt can name it."""
+    for name in task.parameters:
+        if name == PROMPT:
+            yield name, "is said by the task's own `prompt`; expected another name"
+        elif not FIELD.fullmatch(f"{{{name}}}"):
+            yield name, "expected letters, digits and '_', no digit first: no prompt can name it in braces"
+
+
 def problem(task: Task, told: Instruction) -> str:
     """Why a goal's instruction cannot be carried out, or an empty string."""
     for name in told.parameters:

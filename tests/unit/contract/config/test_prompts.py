@@ -61,6 +61,14 @@ def test_a_field_that_nothing_fills_is_an_error_of_the_file() -> None:
     assert "no parameter {color} (did you mean 'colour'?)" in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["prompt", "left hand", "2nd", "grün", "a-b"])
+def test_a_parameter_that_no_prompt_can_name_is_an_error_of_the_file(name: str) -> None:
+    """One called prompt was never used: `{prompt}` is the task's own, or a goal's."""
+    with pytest.raises(ConfigError) as caught:
+        task(f"parameters: {{{name}: red}}", "do {prompt}")
+    assert [one.path for one in caught.value.problems] == [f"pick.parameters.{name}"]
+
+
 def test_a_goal_that_names_no_parameter_of_the_task_is_refused_with_the_nearest() -> None:
     coloured = task("parameters: {colour: red}", "the {colour} one")
     assert problem(coloured, Instruction("x", {"colour": "blue"})) == ""
