@@ -37,6 +37,7 @@ class JointLimits:
         return len(self.position_min_rad)
 
 
+MAX_STOP_S = 10.0  # from full speed, as the limits allow: a robot that holds is to stand
 OF_ONE_ARM = ("chain", "workspace", "gripper")
 
 
@@ -313,6 +314,14 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
                     f"must be within the joint's limits {lowest:g}..{highest:g}, got {lists[path][index]:g}",
                     "conflict",
                 )
+    motion = (limits.velocity_rad_s, limits.acceleration_rad_s2, limits.jerk_rad_s3)
+    for index, (fastest, acceleration, jerk) in enumerate(zip(*motion, strict=False)):
+        if (stop_s := fastest / acceleration + acceleration / jerk) > MAX_STOP_S:
+            words = (
+                f"joint {index + 1} would take {stop_s:.3g} s to stop with {fastest:g} rad/s, {acceleration:g} rad/s^2"
+                f" and {jerk:g} rad/s^3, expected at most {MAX_STOP_S:g} s"
+            )
+            reader.fail("limits", words, "conflict")
     for path, gripper in [
         ("gripper", spec.gripper),
         *((f"arms.{n}.gripper", a.gripper) for n, a in spec.arms.items()),
