@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from os.path import realpath
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def load_factory(path: str | Path) -> Factory:
     Relative paths in `gateway.curve_keys`, `gateway.task_lengths`, a frontend's TLS files, a model's `weights` and
     `profile` options and its adapter start at the file's folder.
     """
-    folder = Path(path).resolve().parent
+    folder = Path(realpath(path)).parent
     try:
         return _anchored(factory_from(read_yaml(path), str(path)), folder)
     except ConfigError as error:

@@ -253,6 +253,12 @@ def test_a_missing_file_says_so() -> None:
     assert [problem.cause for problem in refused.value.problems] == ["unreadable"]
 
 
+def test_a_file_that_is_a_link_to_itself_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "link.yaml").symlink_to("link.yaml")
+    with pytest.raises(ConfigError, match="cannot be read: Too many levels of symbolic links"):
+        load_factory(tmp_path / "link.yaml")
+
+
 def test_tags_that_would_run_code_are_refused() -> None:
     [problem] = problems("a: !!python/object/apply:os.getcwd []")
     assert problem.cause == "syntax" and "could not determine a constructor" in problem.words
