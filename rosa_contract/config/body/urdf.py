@@ -118,7 +118,7 @@ def _resolved(
     owner: Any, below: str, arm: str, path: Path, origins: Mapping[str, str], problems: list[ConfigProblem]
 ) -> Any:
     chain = owner.get("chain") if isinstance(owner, dict) else None
-    if not isinstance(chain, dict) or "urdf" not in chain:
+    if not isinstance(chain, dict) or chain.get("urdf", "") == "":
         return owner
     told = {key: chain.get(key, "") for key in KEYS}
     for key, text in told.items():

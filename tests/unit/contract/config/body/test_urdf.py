@@ -234,6 +234,8 @@ def test_what_a_robot_file_leaves_out_comes_from_its_urdf_file(tmp_path: Path) -
     assert spec.limits.position_max_rad == (3.0, 3.0) and spec.limits.velocity_rad_s == (2.0, 2.0)
     assert spec.chain is not None and not spec.chain.urdf
     np.testing.assert_allclose(Chain(spec.chain).tool([0.0, 0.0]), [0.3, 0.0, 0.0], atol=1e-12)
+    (tmp_path / "dh.yaml").write_text("extends: rosa:panda.yaml\nchain: {urdf: ''}\n")
+    assert load_robot(tmp_path / "dh.yaml").chain == load_robot(ROBOTS / "panda.yaml").chain, "the default"
     below = tmp_path / "below"
     below.mkdir()
     (below / "other.yaml").write_text("extends: ../robot.yaml\nname: other\n")
