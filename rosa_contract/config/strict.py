@@ -306,7 +306,7 @@ class Reader:
             try:
                 value = float(value)
             except OverflowError:
-                value = math.inf
+                value = math.inf if value > 0 else -math.inf
             if not math.isfinite(value):
                 self.fail(path, f"must be finite, got {value}", "out_of_range")
                 return value

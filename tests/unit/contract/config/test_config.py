@@ -312,6 +312,12 @@ def test_a_number_of_hundreds_of_digits_is_named_like_any_other(number: str) -> 
     assert len(str(problem)) < 200
 
 
+@pytest.mark.parametrize(("sign", "shown"), [("", "inf"), ("-", "-inf")])
+def test_a_whole_number_that_no_float_holds_keeps_its_sign(sign: str, shown: str) -> None:
+    [problem] = problems(GOOD.replace("slo_ms: 200", f"slo_ms: {sign}1{'0' * 400}"))
+    assert problem.words == f"must be finite, got {shown}"
+
+
 @pytest.mark.parametrize(
     ("told", "path"),
     [("./act", "act"), ("../act", "../act"), ("lab/act", None), ("/models/act", None)],
