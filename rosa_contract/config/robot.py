@@ -329,6 +329,10 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
         if gripper.min_m >= gripper.max_m:
             words = f"must be > min_m ({gripper.min_m:g}), got {gripper.max_m:g}"
             reader.fail(f"{path}.max_m", words, "conflict")
+    for index, name in enumerate(spec.joints if spec.grippers and moves_gripper(settings) else ()):
+        if FINGER in name:  # its position would be counted as a part of a gripper's width
+            words = f"{name} is called as the finger of a gripper, which is said in `gripper`, not among the joints"
+            reader.fail(f"joints[{index}]", words, "conflict")
     if spec.arms:
         have = {name: arm.gripper.exists for name, arm in spec.arms.items()}
         check_grippers(reader, spec.arm_driver, settings, have)

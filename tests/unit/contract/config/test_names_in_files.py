@@ -143,6 +143,14 @@ def test_joint_names_are_distinct_and_are_names(names: list[str], path: str, cau
     assert (problem.path, problem.cause) == (path, cause)
 
 
+def test_a_finger_of_the_gripper_is_no_joint_of_the_arm() -> None:
+    """The positions of joints of this name add up to the gripper's width."""
+    (problem,) = robot(joints=joints("left_finger_joint"))
+    assert (problem.path, problem.cause) == ("joints[0]", "conflict")
+    hand = {**yaml.safe_load(PANDA.read_text()), "joints": joints("left_finger_joint")}
+    assert robot_from({**hand, "gripper": {"kind": "none"}}, "<text>").joints[0] == "left_finger_joint"
+
+
 @pytest.mark.parametrize("name", ["front/left", "front left", "../front", "a//b"])
 def test_camera_names_are_names(name: str) -> None:
     page = yaml.safe_load(PANDA.read_text())
