@@ -13,7 +13,7 @@ from rosa_contract.config.frontends import Frontend, frontend_problems
 from rosa_contract.config.gateway import Gateway
 from rosa_contract.config.models import Model, anchored_model, check_checksums, check_names
 from rosa_contract.config.policies import Policies
-from rosa_contract.config.prompts import unknown_fields, unusable_parameters
+from rosa_contract.config.prompts import NOTHING, long_prompts, unknown_fields, unusable_parameters
 from rosa_contract.config.strict import Reader, parse_yaml, read_yaml
 from rosa_contract.config.tasks import Task, check_task
 from rosa_contract.endpoint import endpoint_problem
@@ -148,6 +148,8 @@ def factory_from(document: Any, source: str) -> Factory:
                 reader.fail(f"{name}.parameters.{parameter}", words, "invalid")
             for component, words in unknown_fields(tasks[name]):
                 reader.fail(f"{name}.components.{component}.prompt", words, "unknown_name")
+            for component, words in long_prompts(tasks[name], NOTHING):
+                reader.fail(f"{name}.components.{component}.prompt", words, "out_of_range")
     if not any(task for task in tasks.values()) and not reader.problems:
         reader.fail("", "describes no task; expected a task with components beside the sections", "missing")
     for index, entry in enumerate(fleet):

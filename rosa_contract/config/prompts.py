@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rosa_contract.config.tasks import GOAL_COUPLED, Task
+from rosa_contract.wire.bounds import MAX_TEXT_CHARS
 from rosa_contract.wording import nearest
 
 FIELD = re.compile(r"(?<!\{)\{([A-Za-z_][A-Za-z0-9_]*)\}(?!\})")
@@ -58,6 +59,16 @@ def unusable_parameters(task: Task) -> Iterator[tuple[str, str]]:
             yield name, "expected letters, digits and '_', no digit first: no prompt can name it in braces"
 
 
+def long_prompts(task: Task, told: Instruction) -> Iterator[tuple[str, str]]:
+    """(component, what is wrong with what it is told): no message carries it."""
+    for name, text in prompts(task, told).items():
+        if len(text) > MAX_TEXT_CHARS:
+            yield (
+                name,
+                f"expected at most {MAX_TEXT_CHARS} characters once its fields are filled in, got {len(text)}",
+            )
+
+
 def problem(task: Task, told: Instruction) -> str:
     """Why a goal's instruction cannot be carried out, or an empty string."""
     for name in told.parameters:
@@ -70,7 +81,7 @@ def problem(task: Task, told: Instruction) -> str:
     for name, text in texts.items():
         if len(text) > MAX_CHARS:
             return f"{name}: expected at most {MAX_CHARS} characters, got {len(text)}"
-    return ""
+    return next((f"prompt of {name}: {words}" for name, words in long_prompts(task, told)), "")
 
 
 def prompts(task: Task, told: Instruction = NOTHING) -> dict[str, str]:

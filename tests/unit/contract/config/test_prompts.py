@@ -79,6 +79,17 @@ def test_a_goal_that_names_no_parameter_of_the_task_is_refused_with_the_nearest(
     assert "at most 4096 characters" in problem(task(), Instruction("x" * 5000))
 
 
+def test_what_no_message_carries_is_no_prompt() -> None:
+    with pytest.raises(ConfigError) as caught:
+        task(monitor="x" * 65_537)
+    assert [(one.path, one.cause) for one in caught.value.problems] == [
+        ("pick.components.monitor.prompt", "out_of_range")
+    ]
+    wordy = task(monitor="{prompt} " * 20)
+    assert problem(wordy, Instruction("x" * 3000)) == ""
+    assert "prompt of monitor: expected at most 65536 characters" in problem(wordy, Instruction("x" * 4000))
+
+
 def test_a_goal_gives_as_many_parameters_as_its_refusal_says() -> None:
     values = {f"p{number}": "x" for number in range(65)}
     many = task(f"parameters: {{{', '.join(f'{name}: y' for name in values)}}}")
