@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Hashable
 from typing import Any
 
 import yaml
@@ -107,6 +108,8 @@ def check_keys(loader: Loader | QuickLoader, node: yaml.MappingNode) -> None:
         if key_node.tag == MERGE or not isinstance(key_node, yaml.ScalarNode):
             continue
         key = loader.construct_object(key_node)
+        if not isinstance(key, Hashable):  # by its tag; PyYAML says so later
+            continue
         for one in (key, str(key_node.value)):
             if one in seen and not (isinstance(one, float) and math.isnan(one)):
                 raise DuplicateKey(problem=f"duplicate key {key!r}", problem_mark=key_node.start_mark)

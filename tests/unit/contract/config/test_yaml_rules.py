@@ -84,6 +84,13 @@ def test_tags_beyond_the_core_schema_are_refused(text: str) -> None:
     assert [problem.cause for problem in caught.value.problems] == ["syntax"]
 
 
+@pytest.mark.parametrize("text", ["!!map key: 1", "{!!seq key: 1}"])
+def test_a_key_that_its_tag_makes_a_list_or_a_mapping_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_yaml(text)
+    assert [problem.cause for problem in caught.value.problems] == ["syntax"]
+
+
 @pytest.mark.parametrize("text", ["{1: a, 0x1: b}", "{a: 1, 'a': 2}", "{true: 1, True: 2}", "{1: a, 1.0: b}"])
 def test_a_key_that_is_written_in_two_ways_is_still_a_duplicate(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
