@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rosa_contract.config.strict import Reader
 from rosa_contract.setting import setting
-from rosa_contract.wording import nearest
+from rosa_contract.wording import name_problem, nearest
 
 # How setpoints reach the controller.
 JOINT_TRAJECTORY, FORWARD_POSITION = "joint_trajectory", "forward_position"
@@ -210,6 +210,21 @@ def check_grippers(reader: Reader, driver: str, settings: Any, grippers: Mapping
         if not grippers.get(name):
             words = f"expected an arm with a gripper, got {name}{nearest(name, grippers)}"
             reader.fail(f"arm.grippers.{name}", words, "unknown_name")
+
+
+def check_fingers(reader: Reader, settings: Any, joints: Sequence[str]) -> None:
+    """Note finger joints that are no names, or whose position would count twice. `joints`: the robot's."""
+    if not isinstance(settings, Ros2ControlSettings):
+        return
+    first = {joint: f"joints[{index}]" for index, joint in enumerate(joints)}
+    for path, gripper in _gripper_paths(settings):
+        for index, name in enumerate(gripper.joints):
+            where = f"{path}.joints[{index}]"
+            if problem := name_problem(name):
+                reader.fail(where, problem, "out_of_range")
+            elif name in first:
+                reader.fail(where, f"{name} is already {first[name]}", "duplicate_key")
+            first.setdefault(name, where)
 
 
 def _check_positions(reader: Reader, where: str, gripper: GripperActions) -> None:

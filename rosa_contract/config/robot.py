@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.config.arms import NO_GRIPPER, check_grippers, moves_gripper, read_arm
+from rosa_contract.config.arms import NO_GRIPPER, check_fingers, check_grippers, moves_gripper, read_arm
 from rosa_contract.config.body.chain import ChainSpec, chain_problems, modified
 from rosa_contract.config.body.urdf import with_urdf
 from rosa_contract.config.cameras import CameraSpec, check_cameras
@@ -298,7 +298,7 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
         # No default: a file that names no driver must not move a simulated arm, nor a real one.
         reader.fail("arm_driver", "is missing; expected the name of an arm driver", "missing")
     settings = read_arm(reader, spec.arm_driver, spec.arm)
-    _check_names(reader, "arm.gripper.joints", getattr(getattr(settings, "gripper", None), "joints", ()))
+    check_fingers(reader, settings, spec.joints)
     # What has another length is named above; of the rest every mistake is told in the same round.
     sized = {path for path, values in lists.items() if len(values) == count}
     ranged = {"limits.position_min_rad", "limits.position_max_rad"} <= sized

@@ -173,7 +173,12 @@ def test_a_robot_without_joints_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "cause"), [(["finger", "finger"], "duplicate_key"), (["", "finger"], "out_of_range")]
+    ("names", "cause"),
+    [
+        (["finger", "finger"], "duplicate_key"),
+        (["", "finger"], "out_of_range"),
+        (["panda_joint7"], "duplicate_key"),
+    ],
 )
 def test_finger_joints_are_distinct_and_are_names(names: list[str], cause: str) -> None:
     """Their positions add up to the width: the same joint twice would be a width that is never there."""

@@ -98,6 +98,14 @@ def test_what_does_not_fit_together_is_named(tmp_path: Path, change: Any, path: 
     assert says in str(caught.value)
 
 
+def test_the_grippers_of_two_arms_have_fingers_of_their_own(tmp_path: Path) -> None:
+    """Or one gripper would be told as open as the other."""
+    path, says = "arm.grippers.right.joints[0]", "left_knuckle_joint is already arm.grippers.left.joints[0]"
+    with pytest.raises(ConfigError) as caught:
+        changed(tmp_path, put(["left_knuckle_joint"], "arm", "grippers", "right", "joints"))
+    assert [(one.path, one.words) for one in caught.value.problems] == [(path, says)]
+
+
 def test_a_driver_of_one_arm_does_not_drive_two(tmp_path: Path) -> None:
     def franka(document: Any) -> None:
         document |= {"arm_driver": "franka", "arm": {"address": "fr3"}}
