@@ -206,7 +206,11 @@ def check_grippers(reader: Reader, driver: str, settings: Any, grippers: Mapping
                 f"expected the gripper of arm {name}; an arm without one says so in arms.{name}.gripper.kind"
             )
             reader.fail(f"arm.grippers.{name}", words, "missing")
-    for name in settings.grippers:
+    first: dict[str, str] = {}
+    for name, gripper in settings.grippers.items():
+        if gripper.kind != NO_GRIPPER and first.setdefault(gripper.action, name) != name:
+            words = f"{gripper.action} already moves the gripper of arm {first[gripper.action]}"
+            reader.fail(f"arm.grippers.{name}.action", words, "conflict")
         if not grippers.get(name):
             words = f"expected an arm with a gripper, got {name}{nearest(name, grippers)}"
             reader.fail(f"arm.grippers.{name}", words, "unknown_name")

@@ -106,6 +106,14 @@ def test_the_grippers_of_two_arms_have_fingers_of_their_own(tmp_path: Path) -> N
     assert [(one.path, one.words) for one in caught.value.problems] == [(path, says)]
 
 
+def test_the_grippers_of_two_arms_are_not_moved_by_one_action(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        changed(tmp_path, put("left_gripper/gripper_cmd", "arm", "grippers", "right", "action"))
+    assert [(one.path, one.cause) for one in caught.value.problems] == [
+        ("arm.grippers.right.action", "conflict")
+    ]
+
+
 def test_a_driver_of_one_arm_does_not_drive_two(tmp_path: Path) -> None:
     def franka(document: Any) -> None:
         document |= {"arm_driver": "franka", "arm": {"address": "fr3"}}
