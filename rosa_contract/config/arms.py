@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rosa_contract.config.cameras import TOPIC
 from rosa_contract.config.strict import Reader
 from rosa_contract.setting import setting
-from rosa_contract.wording import name_problem, nearest
+from rosa_contract.wording import name_problem, nearest, shown
 
 # How setpoints reach the controller.
 JOINT_TRAJECTORY, FORWARD_POSITION = "joint_trajectory", "forward_position"
@@ -150,6 +151,15 @@ class FrankaSettings:
     gripper: FrankaHand = setting("the gripper", FrankaHand)
 
 
+NEEDED_NAMES = ("controller", "action")
+ROS_NAMES = (
+    *NEEDED_NAMES,
+    "namespace",
+    "joint_states",
+    "controller_manager",
+    "robot_state",
+    "error_recovery",
+)
 ARM_SETTINGS: Mapping[str, type[Any]] = {"franka": FrankaSettings, "ros2_control": Ros2ControlSettings}
 
 
@@ -176,9 +186,23 @@ def read_arm(reader: Reader, driver: str, given: Mapping[str, Any]) -> Any:
         return given
     settings = reader.section(ARM_SETTINGS[driver], "arm", dict(given))
     if isinstance(settings, Ros2ControlSettings):
+        _check_ros_names(reader, "arm", settings)
         for path, gripper in _gripper_paths(settings):
             _check_positions(reader, path, gripper)
+            if gripper.kind != NO_GRIPPER:
+                _check_ros_names(reader, path, gripper)
     return settings
+
+
+def _check_ros_names(reader: Reader, path: str, settings: Ros2ControlSettings | GripperActions) -> None:
+    """Or the node of the arm could not start."""
+    for key in ROS_NAMES:
+        told = getattr(settings, key, None)
+        name = told.rstrip("/") if told is not None and key == "namespace" else told
+        if name is None or TOPIC.fullmatch(name) or (not name and key not in NEEDED_NAMES):
+            continue
+        words = f"expected a name that ROS takes, of letters, digits, '_' and '/', got {shown(told)}"
+        reader.fail(f"{path}.{key}", words, "invalid")
 
 
 def moves_gripper(settings: Any) -> bool:
