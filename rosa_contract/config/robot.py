@@ -299,6 +299,8 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
         reader.fail("arm_driver", "is missing; expected the name of an arm driver", "missing")
     settings = read_arm(reader, spec.arm_driver, spec.arm)
     check_fingers(reader, settings, spec.joints)
+    if not spec.arms and getattr(settings, "grippers", None):
+        reader.fail("arm.grippers", "are those of several `arms`; expected `arm.gripper`", "conflict")
     # What has another length is named above; of the rest every mistake is told in the same round.
     sized = {path for path, values in lists.items() if len(values) == count}
     ranged = {"limits.position_min_rad", "limits.position_max_rad"} <= sized

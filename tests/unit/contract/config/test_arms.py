@@ -36,6 +36,11 @@ def test_settings_have_defaults_and_are_read_by_name(tmp_path: Path) -> None:
     ("driver", "arm", "problem"),
     [
         ("ros2_control", {"controler": "x"}, "arm.controler: unknown key (did you mean 'controller'?)"),
+        (
+            "ros2_control",
+            {"grippers": {"left": {}}},
+            "arm.grippers: are those of several `arms`; expected `arm.gripper`",
+        ),
         ("ros2_control", {"controller": ""}, "arm.controller: expected a name that ROS takes"),
         ("ros2_control", {"controller": "left-arm"}, "arm.controller: expected a name that ROS takes"),
         ("ros2_control", {"namespace": "left arm"}, "arm.namespace: expected a name that ROS takes"),
