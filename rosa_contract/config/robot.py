@@ -380,7 +380,7 @@ def _check_arms(reader: Reader, spec: RobotSpec) -> None:
     for name, arm in spec.arms.items():
         if problem := name_problem(name):
             reader.fail(f"arms.{name}", problem, "out_of_range")
-        if other := next((one for one in spec.arms if name.endswith(f"_{one}")), ""):
+        if other := next((one for one in spec.arms if name.endswith(one) and name != one), ""):
             # Their fingers are told apart by the arm's name in the joints' names.
             words = f"expected a name that does not end as that of arm {other}"
             reader.fail(f"arms.{name}", words, "conflict")

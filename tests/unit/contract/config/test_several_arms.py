@@ -22,7 +22,7 @@ def changed(tmp_path: Path, change: Any) -> RobotSpec:
     document = yaml.safe_load(PAIR.read_text())
     change(document)
     path = tmp_path / "robot.yaml"
-    path.write_text(yaml.safe_dump(document))
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
     return load_robot(path)
 
 
@@ -96,6 +96,19 @@ def test_what_does_not_fit_together_is_named(tmp_path: Path, change: Any, path: 
         changed(tmp_path, change)
     assert path in [problem.path for problem in caught.value.problems]
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["upper_left", "topleft"])
+def test_no_arms_name_ends_as_that_of_another(name: str, tmp_path: Path) -> None:
+    """Fingers are told apart by it: those of topleft would count for the width of left's gripper, too."""
+
+    def rename(document: Any) -> None:
+        for whose in (document["arms"], document["arm"]["grippers"]):
+            whose[name] = whose.pop("right")
+
+    with pytest.raises(ConfigError) as caught:
+        changed(tmp_path, rename)
+    assert [(one.path, one.cause) for one in caught.value.problems] == [(f"arms.{name}", "conflict")]
 
 
 def test_the_grippers_of_two_arms_have_fingers_of_their_own(tmp_path: Path) -> None:
