@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from rosa_client.drivers.arms import ARM_DRIVERS
 from rosa_client.drivers.cameras import CAMERA_DRIVERS
 from rosa_client.motion.limits import pose_problems
-from rosa_contract.config.cameras import EXTERNAL
+from rosa_contract.config.cameras import EXTERNAL, TOPIC, info_topic
 from rosa_contract.config.robot import RobotSpec
 from rosa_contract.errors import ConfigProblem
 from rosa_contract.wording import nearest, shown
 
 
 def robot_problems(spec: RobotSpec) -> list[ConfigProblem]:
-    """One line per mistake: a driver that nobody has, a pose or the way between two outside the workspace."""
+    """One line per mistake: a driver that nobody has, a camera whose name is no part of a topic, a pose or the way
+    between two outside the workspace."""
     cameras = {**CAMERA_DRIVERS, EXTERNAL: "another node publishes it"}
     drivers = [
         *_driver_problems("arm_driver", spec.arm_driver, ARM_DRIVERS),
@@ -25,8 +26,13 @@ def robot_problems(spec: RobotSpec) -> list[ConfigProblem]:
             for problem in _driver_problems(f"cameras.{name}.driver", camera.driver or EXTERNAL, cameras)
         ),
     ]
+    topics = [
+        ConfigProblem(f"cameras.{name}", "invalid", f"expected a name that ROS takes in a topic, got {topic}")
+        for name, topic in ((name, info_topic(name, camera)) for name, camera in spec.cameras.items())
+        if not TOPIC.fullmatch(topic)
+    ]
     places = (text.partition(": ") for text in pose_problems(spec))
-    return drivers + [ConfigProblem(path, "conflict", words) for path, _, words in places]
+    return drivers + topics + [ConfigProblem(path, "conflict", words) for path, _, words in places]
 
 
 def _driver_problems(key: str, name: str, known: Mapping[str, str]) -> list[ConfigProblem]:

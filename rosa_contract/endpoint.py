@@ -6,12 +6,16 @@ libzmq takes a port modulo 2^16, so tcp://127.0.0.1:80000 would listen on 14464 
 from __future__ import annotations
 
 import ipaddress
+import re
 from urllib.parse import urlsplit
 
 from rosa_contract.wording import shown
 
 MAX_PORT = 65535
 MAX_PATH_BYTES = 107  # sun_path of a Unix socket, less its final zero
+HOST = re.compile(
+    r"[A-Za-z0-9\[:][A-Za-z0-9.\-:%;\[\]_]*"
+)  # what libzmq connects to; of another it raises an error
 
 
 def endpoint_problem(endpoint: str, *, binds: bool) -> str:
@@ -27,6 +31,8 @@ def endpoint_problem(endpoint: str, *, binds: bool) -> str:
         return f"expected an endpoint such as tcp://HOST:PORT, got {shown(endpoint)}"
     if host == "*" and not binds:
         return f"expected the address of a machine, got {shown(endpoint)}: '*' is only for listening"
+    if not binds and not HOST.fullmatch(host):
+        return f"expected the address of a machine, got {shown(endpoint)}: no host is called {shown(host)}"
     if port == "*" and binds:
         return ""
     lowest = 0 if binds else 1

@@ -158,7 +158,7 @@ class MotionLimits:
         found: tuple[int, str] | None = None  # the first place outside
         for zone in self._zones:
             points = zone.chain.points(way[:, zone.joints])  # (places, points, 3)
-            bad = zone.outside(points).max(axis=(1, 2)) > 0.0
+            bad = ~(zone.outside(points).max(axis=(1, 2)) <= 0.0)  # also where NaN
             first = int(np.argmax(bad))
             if bad[first] and (found is None or first < found[0]):
                 found = first, zone.text(points[first])

@@ -33,12 +33,11 @@ from rosa_client.runtime.parts.planned import Planning
 from rosa_client.runtime.parts.sight import Sight
 from rosa_client.runtime.person import Person
 from rosa_client.runtime.route import Leg
+from rosa_contract.config.cameras import JOINT_STATE
 from rosa_contract.config.prompts import NOTHING, Instruction, prompts
 from rosa_contract.config.robot import RobotSpec
 from rosa_contract.config.tasks import GOAL_COUPLED, MONITOR, SAFETY, SYSTEM2, Task
 from rosa_contract.fallbacks import FallbackAction, fallback
-
-JOINT_STATE = "joint_state"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from rosa_client.runtime.calls import ComponentCalls, Ending
 from rosa_client.runtime.commands import Alert, Command, Decision, Inputs
 from rosa_client.runtime.ladder import CHOICES, finish
 from rosa_client.runtime.machines.task_machine import State
-from rosa_client.runtime.mission import JOINT_STATE, Counters, Mission, Timeouts
+from rosa_client.runtime.mission import Counters, Mission, Timeouts
+from rosa_contract.config.cameras import JOINT_STATE
 from rosa_contract.config.prompts import NOTHING, Instruction
 from rosa_contract.config.robot import RobotSpec
 from rosa_contract.config.tasks import Task

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rosa_contract.config.cameras import TOPIC
 from rosa_contract.config.strict import Reader
 from rosa_contract.setting import setting
-from rosa_contract.wording import nearest
+from rosa_contract.wording import name_problem, nearest, shown
 
 # How setpoints reach the controller.
 JOINT_TRAJECTORY, FORWARD_POSITION = "joint_trajectory", "forward_position"
@@ -150,6 +151,15 @@ class FrankaSettings:
     gripper: FrankaHand = setting("the gripper", FrankaHand)
 
 
+NEEDED_NAMES = ("controller", "action")
+ROS_NAMES = (
+    *NEEDED_NAMES,
+    "namespace",
+    "joint_states",
+    "controller_manager",
+    "robot_state",
+    "error_recovery",
+)
 ARM_SETTINGS: Mapping[str, type[Any]] = {"franka": FrankaSettings, "ros2_control": Ros2ControlSettings}
 
 
@@ -176,9 +186,23 @@ def read_arm(reader: Reader, driver: str, given: Mapping[str, Any]) -> Any:
         return given
     settings = reader.section(ARM_SETTINGS[driver], "arm", dict(given))
     if isinstance(settings, Ros2ControlSettings):
+        _check_ros_names(reader, "arm", settings)
         for path, gripper in _gripper_paths(settings):
             _check_positions(reader, path, gripper)
+            if gripper.kind != NO_GRIPPER:
+                _check_ros_names(reader, path, gripper)
     return settings
+
+
+def _check_ros_names(reader: Reader, path: str, settings: Ros2ControlSettings | GripperActions) -> None:
+    """Or the node of the arm could not start."""
+    for key in ROS_NAMES:
+        told = getattr(settings, key, None)
+        name = told.rstrip("/") if told is not None and key == "namespace" else told
+        if name is None or TOPIC.fullmatch(name) or (not name and key not in NEEDED_NAMES):
+            continue
+        words = f"expected a name that ROS takes, of letters, digits, '_' and '/', got {shown(told)}"
+        reader.fail(f"{path}.{key}", words, "invalid")
 
 
 def moves_gripper(settings: Any) -> bool:
@@ -206,10 +230,29 @@ def check_grippers(reader: Reader, driver: str, settings: Any, grippers: Mapping
                 f"expected the gripper of arm {name}; an arm without one says so in arms.{name}.gripper.kind"
             )
             reader.fail(f"arm.grippers.{name}", words, "missing")
-    for name in settings.grippers:
+    first: dict[str, str] = {}
+    for name, gripper in settings.grippers.items():
+        if gripper.kind != NO_GRIPPER and first.setdefault(gripper.action, name) != name:
+            words = f"{gripper.action} already moves the gripper of arm {first[gripper.action]}"
+            reader.fail(f"arm.grippers.{name}.action", words, "conflict")
         if not grippers.get(name):
             words = f"expected an arm with a gripper, got {name}{nearest(name, grippers)}"
             reader.fail(f"arm.grippers.{name}", words, "unknown_name")
+
+
+def check_fingers(reader: Reader, settings: Any, joints: Sequence[str]) -> None:
+    """Note finger joints that are no names, or whose position would count twice. `joints`: the robot's."""
+    if not isinstance(settings, Ros2ControlSettings):
+        return
+    first = {joint: f"joints[{index}]" for index, joint in enumerate(joints)}
+    for path, gripper in _gripper_paths(settings):
+        for index, name in enumerate(gripper.joints):
+            where = f"{path}.joints[{index}]"
+            if problem := name_problem(name):
+                reader.fail(where, problem, "out_of_range")
+            elif name in first:
+                reader.fail(where, f"{name} is already {first[name]}", "duplicate_key")
+            first.setdefault(name, where)
 
 
 def _check_positions(reader: Reader, where: str, gripper: GripperActions) -> None:

@@ -13,6 +13,7 @@ from rosa_contract.wire.images import ENCODINGS
 from rosa_contract.wording import name_problem, shown
 
 EXTERNAL = "external"
+JOINT_STATE = "joint_state"  # what a robot looks at besides its cameras, and calls so among them
 # OpenCV's coefficients, by how many there are, and what sensor_msgs/CameraInfo calls their model.
 DISTORTION_MODELS = {0: "plumb_bob", 4: "plumb_bob", 5: "plumb_bob", 8: "rational_polynomial"}
 # The reliability of a camera's topics. REP 2003: reliable from a publisher, best effort to a subscriber.
@@ -147,6 +148,9 @@ def check_cameras(reader: Reader, cameras: Mapping[str, CameraSpec], default_dri
     for name, camera in cameras.items():
         if problem := name_problem(name):
             reader.fail(f"cameras.{name}", problem, "out_of_range")
+        if name == JOINT_STATE:
+            words = "is what a robot calls its joint states; expected another name"
+            reader.fail(f"cameras.{name}", words, "conflict")
         if not camera.driver and not default_driver:
             words = "is missing; expected a camera driver here or as `camera_driver` of the robot"
             reader.fail(f"cameras.{name}.driver", words, "missing")

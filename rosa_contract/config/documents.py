@@ -11,6 +11,7 @@ another `arm_driver` begins them anew.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os.path import realpath
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def _read(path: Path, above: list[tuple[Path, Any]]) -> Any:
     if not above:
         return read_yaml(path)
     source, name = str(above[-1][0]), above[-1][1][EXTENDS]
-    if any(path.resolve() == other.resolve() for other, _ in above):
+    if any(realpath(path) == realpath(other) for other, _ in above):
         detour = " -> ".join(other.name for other, _ in (*above, (path, None)))
         raise ConfigError(source, [ConfigProblem(EXTENDS, "conflict", f"runs in a circle: {detour}")])
     if len(above) >= MAX_FILES:

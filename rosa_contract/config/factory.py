@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from os.path import realpath
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from rosa_contract.config.frontends import Frontend, frontend_problems
 from rosa_contract.config.gateway import Gateway
 from rosa_contract.config.models import Model, anchored_model, check_checksums, check_names
 from rosa_contract.config.policies import Policies
-from rosa_contract.config.prompts import unknown_fields
+from rosa_contract.config.prompts import NOTHING, long_prompts, unknown_fields, unusable_parameters
 from rosa_contract.config.strict import Reader, parse_yaml, read_yaml
 from rosa_contract.config.tasks import Task, check_task
 from rosa_contract.endpoint import endpoint_problem
@@ -75,7 +76,7 @@ def load_factory(path: str | Path) -> Factory:
     Relative paths in `gateway.curve_keys`, `gateway.task_lengths`, a frontend's TLS files, a model's `weights` and
     `profile` options and its adapter start at the file's folder.
     """
-    folder = Path(path).resolve().parent
+    folder = Path(realpath(path)).parent
     try:
         return _anchored(factory_from(read_yaml(path), str(path)), folder)
     except ConfigError as error:
@@ -143,8 +144,12 @@ def factory_from(document: Any, source: str) -> Factory:
         tasks[name] = reader.section(Task, name, value)
         if tasks[name]:
             check_task(reader, name, tasks[name])
+            for parameter, words in unusable_parameters(tasks[name]):
+                reader.fail(f"{name}.parameters.{parameter}", words, "invalid")
             for component, words in unknown_fields(tasks[name]):
                 reader.fail(f"{name}.components.{component}.prompt", words, "unknown_name")
+            for component, words in long_prompts(tasks[name], NOTHING):
+                reader.fail(f"{name}.components.{component}.prompt", words, "out_of_range")
     if not any(task for task in tasks.values()) and not reader.problems:
         reader.fail("", "describes no task; expected a task with components beside the sections", "missing")
     for index, entry in enumerate(fleet):

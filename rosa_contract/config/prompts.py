@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rosa_contract.config.tasks import GOAL_COUPLED, Task
+from rosa_contract.wire.bounds import MAX_TEXT_CHARS
 from rosa_contract.wording import nearest
 
 FIELD = re.compile(r"(?<!\{)\{([A-Za-z_][A-Za-z0-9_]*)\}(?!\})")
@@ -49,6 +50,25 @@ def unknown_fields(task: Task) -> Iterator[tuple[str, str]]:
                 yield name, words
 
 
+def unusable_parameters(task: Task) -> Iterator[tuple[str, str]]:
+    """(parameter, what is wrong with its name): no prompt can name it."""
+    for name in task.parameters:
+        if name == PROMPT:
+            yield name, "is said by the task's own `prompt`; expected another name"
+        elif not FIELD.fullmatch(f"{{{name}}}"):
+            yield name, "expected letters, digits and '_', no digit first: no prompt can name it in braces"
+
+
+def long_prompts(task: Task, told: Instruction) -> Iterator[tuple[str, str]]:
+    """(component, what is wrong with what it is told): no message carries it."""
+    for name, text in prompts(task, told).items():
+        if len(text) > MAX_TEXT_CHARS:
+            yield (
+                name,
+                f"expected at most {MAX_TEXT_CHARS} characters once its fields are filled in, got {len(text)}",
+            )
+
+
 def problem(task: Task, told: Instruction) -> str:
     """Why a goal's instruction cannot be carried out, or an empty string."""
     for name in told.parameters:
@@ -56,12 +76,12 @@ def problem(task: Task, told: Instruction) -> str:
             known = ", ".join(task.parameters) or "none"
             return f"no parameter {name!r}{nearest(name, task.parameters)}; the task has {known}"
     texts = {PROMPT: told.prompt, **told.parameters}
-    if len(texts) > MAX_PARAMETERS:
+    if len(told.parameters) > MAX_PARAMETERS:
         return f"expected at most {MAX_PARAMETERS} parameters, got {len(told.parameters)}"
     for name, text in texts.items():
         if len(text) > MAX_CHARS:
             return f"{name}: expected at most {MAX_CHARS} characters, got {len(text)}"
-    return ""
+    return next((f"prompt of {name}: {words}" for name, words in long_prompts(task, told)), "")
 
 
 def prompts(task: Task, told: Instruction = NOTHING) -> dict[str, str]:

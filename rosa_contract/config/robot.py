@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rosa_contract.config.arms import NO_GRIPPER, check_grippers, moves_gripper, read_arm
+from rosa_contract.config.arms import NO_GRIPPER, check_fingers, check_grippers, moves_gripper, read_arm
 from rosa_contract.config.body.chain import ChainSpec, chain_problems, modified
 from rosa_contract.config.body.urdf import with_urdf
 from rosa_contract.config.cameras import CameraSpec, check_cameras
@@ -37,6 +37,7 @@ class JointLimits:
         return len(self.position_min_rad)
 
 
+MAX_STOP_S = 10.0  # from full speed, as the limits allow: a robot that holds is to stand
 OF_ONE_ARM = ("chain", "workspace", "gripper")
 
 
@@ -297,7 +298,9 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
         # No default: a file that names no driver must not move a simulated arm, nor a real one.
         reader.fail("arm_driver", "is missing; expected the name of an arm driver", "missing")
     settings = read_arm(reader, spec.arm_driver, spec.arm)
-    _check_names(reader, "arm.gripper.joints", getattr(getattr(settings, "gripper", None), "joints", ()))
+    check_fingers(reader, settings, spec.joints)
+    if not spec.arms and getattr(settings, "grippers", None):
+        reader.fail("arm.grippers", "are those of several `arms`; expected `arm.gripper`", "conflict")
     # What has another length is named above; of the rest every mistake is told in the same round.
     sized = {path for path, values in lists.items() if len(values) == count}
     ranged = {"limits.position_min_rad", "limits.position_max_rad"} <= sized
@@ -313,6 +316,14 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
                     f"must be within the joint's limits {lowest:g}..{highest:g}, got {lists[path][index]:g}",
                     "conflict",
                 )
+    motion = (limits.velocity_rad_s, limits.acceleration_rad_s2, limits.jerk_rad_s3)
+    for index, (fastest, acceleration, jerk) in enumerate(zip(*motion, strict=False)):
+        if (stop_s := fastest / acceleration + acceleration / jerk) > MAX_STOP_S:
+            words = (
+                f"joint {index + 1} would take {stop_s:.3g} s to stop with {fastest:g} rad/s, {acceleration:g} rad/s^2"
+                f" and {jerk:g} rad/s^3, expected at most {MAX_STOP_S:g} s"
+            )
+            reader.fail("limits", words, "conflict")
     for path, gripper in [
         ("gripper", spec.gripper),
         *((f"arms.{n}.gripper", a.gripper) for n, a in spec.arms.items()),
@@ -320,6 +331,10 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
         if gripper.min_m >= gripper.max_m:
             words = f"must be > min_m ({gripper.min_m:g}), got {gripper.max_m:g}"
             reader.fail(f"{path}.max_m", words, "conflict")
+    for index, name in enumerate(spec.joints if spec.grippers and moves_gripper(settings) else ()):
+        if FINGER in name:  # its position would be counted as a part of a gripper's width
+            words = f"{name} is called as the finger of a gripper, which is said in `gripper`, not among the joints"
+            reader.fail(f"joints[{index}]", words, "conflict")
     if spec.arms:
         have = {name: arm.gripper.exists for name, arm in spec.arms.items()}
         check_grippers(reader, spec.arm_driver, settings, have)
@@ -365,7 +380,7 @@ def _check_arms(reader: Reader, spec: RobotSpec) -> None:
     for name, arm in spec.arms.items():
         if problem := name_problem(name):
             reader.fail(f"arms.{name}", problem, "out_of_range")
-        if other := next((one for one in spec.arms if name.endswith(f"_{one}")), ""):
+        if other := next((one for one in spec.arms if name.endswith(one) and name != one), ""):
             # Their fingers are told apart by the arm's name in the joints' names.
             words = f"expected a name that does not end as that of arm {other}"
             reader.fail(f"arms.{name}", words, "conflict")

@@ -21,6 +21,8 @@ from rosa_contract.wording import nearest, shown
 if typing.TYPE_CHECKING:  # a worker in a separate environment reads no YAML, and need not have it
     import yaml
 
+    from rosa_contract.config.yaml_loader import Loader, QuickLoader
+
 MAX_FILE_BYTES = 1 << 20
 MAX_NODES = 50_000
 MAX_DEPTH = 24
@@ -89,20 +91,23 @@ def parse_yaml(raw: bytes | str, source: str = "<text>") -> Any:
         ) from None
 
 
-def _document(loader: yaml.SafeLoader | yaml.CSafeLoader, source: str) -> Any:
+def _document(loader: Loader | QuickLoader, source: str) -> Any:
     try:
         node = loader.get_single_node()
         if node is None:
             raise ConfigError(source, [ConfigProblem("", "missing", "is empty; expected a mapping")])
-        _bound(node, source)
+        _check_nodes(loader, node, source)
         return loader.construct_document(node)
     finally:
         loader.dispose()
 
 
-def _bound(root: yaml.Node, source: str) -> None:
-    """Refuse documents whose aliases expand without end or beyond `MAX_NODES`, before anything walks them."""
+def _check_nodes(loader: Loader | QuickLoader, root: yaml.Node, source: str) -> None:
+    """Refuse documents whose aliases expand without end or beyond `MAX_NODES`, before anything walks them, and keys
+    that are there twice."""
     import yaml
+
+    from rosa_contract.config.yaml_loader import check_keys
 
     count = 0
     stack: list[tuple[yaml.Node, int]] = [(root, 0)]
@@ -113,6 +118,7 @@ def _bound(root: yaml.Node, source: str) -> None:
             words = f"is nested deeper than {MAX_DEPTH} or expands to over {MAX_NODES} values"
             raise ConfigError(source, [ConfigProblem("", "too_large", words)])
         if isinstance(node, yaml.MappingNode):
+            check_keys(loader, node)
             for key, value in node.value:
                 stack += [(key, depth + 1), (value, depth + 1)]
         elif isinstance(node, yaml.SequenceNode):
@@ -300,7 +306,7 @@ class Reader:
             try:
                 value = float(value)
             except OverflowError:
-                value = math.inf
+                value = math.inf if value > 0 else -math.inf
             if not math.isfinite(value):
                 self.fail(path, f"must be finite, got {value}", "out_of_range")
                 return value

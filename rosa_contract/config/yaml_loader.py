@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Hashable
 from typing import Any
 
 import yaml
-from yaml.constructor import SafeConstructor
 
 try:
     from yaml import CSafeLoader
@@ -51,19 +51,6 @@ def is_plain(raw: bytes | str) -> bool:
 
 class Loader(yaml.SafeLoader):
     """Nothing but text, numbers, booleans, null, lists and mappings; any other tag is an error."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """YAML forbids the same key twice, however it is written; PyYAML silently keeps the last."""
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            if key_node.tag == MERGE or not isinstance(key_node, yaml.ScalarNode):
-                continue
-            key = self.construct_object(key_node)
-            for one in (key, str(key_node.value)):
-                if one in seen and not (isinstance(one, float) and math.isnan(one)):
-                    raise DuplicateKey(problem=f"duplicate key {key!r}", problem_mark=key_node.start_mark)
-            seen |= {key, str(key_node.value)}
-        return SafeConstructor.construct_mapping(self, node, deep)
 
     def construct_core_scalar(self, node: yaml.ScalarNode) -> Any:
         """The value of a scalar whose tag is one of the core schema."""
@@ -107,6 +94,23 @@ Loader.yaml_constructors = {
 class QuickLoader(CSafeLoader):
     """Reads those documents of which `is_plain` is true, by the same rules."""
 
-    construct_mapping = Loader.construct_mapping
     yaml_implicit_resolvers = Loader.yaml_implicit_resolvers
     yaml_constructors = Loader.yaml_constructors
+
+
+def check_keys(loader: Loader | QuickLoader, node: yaml.MappingNode) -> None:
+    """YAML forbids the same key twice, however it is written; PyYAML silently keeps the last.
+
+    To be asked before anything is made of a document: PyYAML then writes into a mapping the keys that it merges.
+    """
+    seen: set[Any] = set()
+    for key_node, _ in node.value:
+        if key_node.tag == MERGE or not isinstance(key_node, yaml.ScalarNode):
+            continue
+        key = loader.construct_object(key_node)
+        if not isinstance(key, Hashable):  # by its tag; PyYAML says so later
+            continue
+        for one in (key, str(key_node.value)):
+            if one in seen and not (isinstance(one, float) and math.isnan(one)):
+                raise DuplicateKey(problem=f"duplicate key {key!r}", problem_mark=key_node.start_mark)
+        seen |= {key, str(key_node.value)}

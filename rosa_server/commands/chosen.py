@@ -8,11 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from rosa_contract.config.factory import Factory, load_factory
 from rosa_contract.config.models import Model
-from rosa_contract.config.yaml_loader import Loader
+from rosa_contract.config.strict import parse_yaml
 from rosa_contract.errors import ConfigError
 from rosa_contract.wording import nearest
 
@@ -58,7 +56,7 @@ def options_of(given: list[str]) -> dict[str, Any]:
         if not separator or not key.isidentifier():
             raise ConfigError("--option", [f"expected NAME=VALUE, got {text!r}"])
         try:
-            options[key] = yaml.load(value, Loader)
-        except yaml.YAMLError:
+            options[key] = parse_yaml(value or "null")
+        except ConfigError:
             raise ConfigError("--option", [f"{key}: expected a YAML value, got {value!r}"]) from None
     return options

@@ -29,11 +29,12 @@ from rosa_client.runtime.commands import (
     Play,
 )
 from rosa_client.runtime.machines.task_machine import State
-from rosa_client.runtime.mission import JOINT_STATE, Counters, Mission
+from rosa_client.runtime.mission import Counters, Mission
 from rosa_client.runtime.parts.chunk import AskedAhead, Playing
 from rosa_client.runtime.parts.holds import Held
 from rosa_client.runtime.parts.sight import Observed
 from rosa_client.runtime.runtime import RobotRuntime
+from rosa_contract.config.cameras import JOINT_STATE
 from rosa_contract.config.tasks import SYSTEM1
 from rosa_contract.wire.messages import Response
 

@@ -20,14 +20,13 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from rosa_client.nodes.base.qos import asked, offers
 from rosa_client.ros.clock import steady_timer
-from rosa_client.runtime.mission import JOINT_STATE
 from rosa_client.sensing.clock_difference import ClockWatch
 from rosa_client.sensing.frozen_picture import FrozenPictures, fingerprint
 from rosa_client.sensing.picture_offers import why_unmatched
 from rosa_client.sensing.picture_size import wrong_size
 from rosa_client.sensing.sample_age import SampleTimes
 from rosa_contract.clock import MonotonicClock
-from rosa_contract.config.cameras import picture_topic
+from rosa_contract.config.cameras import JOINT_STATE, picture_topic
 from rosa_contract.config.robot import RobotSpec
 from rosa_contract.errors import CodecError
 from rosa_contract.wire.images import EncodedImage, written_size

@@ -67,6 +67,9 @@ def chain_problems(chain: ChainSpec, joints: int | None = None) -> Iterator[tupl
     if chain.urdf:
         yield ".urdf", "only a robot file can name one: values have no folder to look in", "conflict"
         return
+    for key in ("base", "tip"):
+        if getattr(chain, key):
+            yield f".{key}", f"is a link of a URDF file; expected `urdf` besides, or no `{key}`", "conflict"
     rows = {name: getattr(chain, name) for name in ("a_m", "d_m", "alpha_rad")}
     if chain.frames:
         if any(rows.values()):

@@ -30,7 +30,9 @@ MAX_DEPTH = 32
 MAX_JOINTS = 64  # from base to tip
 SHIPPED = "rosa:"
 KEYS = ("urdf", "base", "tip")
+WAYS = ("frames", "a_m", "d_m", "alpha_rad")  # to say a chain without a URDF file
 TURNING = ("revolute", "continuous")
+PARTS = ("parent", "child", "origin", "axis", "limit", "mimic")  # of a joint, each at most once
 WITHIN_RAD = 1e-6
 FULL_TURN_RAD = 2 * math.pi
 
@@ -116,7 +118,7 @@ def _resolved(
     owner: Any, below: str, arm: str, path: Path, origins: Mapping[str, str], problems: list[ConfigProblem]
 ) -> Any:
     chain = owner.get("chain") if isinstance(owner, dict) else None
-    if not isinstance(chain, dict) or "urdf" not in chain:
+    if not isinstance(chain, dict) or chain.get("urdf", "") == "":
         return owner
     told = {key: chain.get(key, "") for key in KEYS}
     for key, text in told.items():
@@ -126,6 +128,10 @@ def _resolved(
             )
             return owner
     name = told["urdf"]
+    if both := [key for key in WAYS if chain.get(key)]:
+        words = f"expected either `urdf` or {', '.join(both)}, got both"
+        problems.append(ConfigProblem(f"{below}chain.urdf", "conflict", words))
+        return owner
     folder = Path(origins.get(f"{below}chain.urdf", str(path))).parent
     file = shipped("hardware", name.removeprefix(SHIPPED)) if name.startswith(SHIPPED) else folder / name
     try:
@@ -261,7 +267,7 @@ def _folded(way: Sequence[Joint], base: str, tip: str) -> UrdfChain:
         low, high = _range(joint)
         lows.append(low)
         highs.append(high)
-        speeds.append(joint.number("limit", "velocity"))
+        speeds.append(_speed(joint))
     if not names:
         raise UrdfError(
             "missing", f"expected joints that turn from link {base} to link {tip}, there are none"
@@ -302,6 +308,14 @@ def _range(joint: Joint) -> tuple[float, float]:
     return low, high
 
 
+def _speed(joint: Joint) -> float | None:
+    """rad/s; None where it is left out. Some files say 0 where they do not know it."""
+    fastest = joint.number("limit", "velocity")
+    if fastest is not None and fastest < 0:
+        raise UrdfError("out_of_range", f"joint {joint.name}: limit.velocity: must be > 0, got {fastest:g}")
+    return fastest
+
+
 def _row(frame: Array) -> tuple[float, ...]:
     return (*frame[:3, 3].tolist(), *written("rpy", frame[:3, :3]).tolist())
 
@@ -329,7 +343,10 @@ def _parsed(raw: bytes) -> tuple[list[str], list[Joint]]:
             links.append(told.get("name", ""))
         elif len(open_) == 1 and name == "joint":
             joints.append(Joint(told.get("name", ""), told.get("type", "")))
-        elif len(open_) == 2 and open_[1] == "joint":
+        elif len(open_) == 2 and open_[1] == "joint" and name in PARTS:
+            if name in joints[-1].parts:
+                words = f"joint {joints[-1].name}: <{name}> is there twice; expected one"
+                raise UrdfError("duplicate_key", words)
             joints[-1].parts[name] = told
         open_.append(name)
 
@@ -344,7 +361,13 @@ def _parsed(raw: bytes) -> tuple[list[str], list[Joint]]:
     parser.StartDoctypeDeclHandler = document_type
     try:
         parser.Parse(raw, True)
-    except expat.ExpatError as error:
+    except UrdfError:
+        raise
+    except (
+        expat.ExpatError,
+        LookupError,
+        ValueError,
+    ) as error:  # the others: an encoding that Python does not read
         raise UrdfError("syntax", f"is not XML: {error}") from None
     _check_unique("link", links)
     _check_unique("joint", [joint.name for joint in joints])

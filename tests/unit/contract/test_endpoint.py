@@ -41,6 +41,10 @@ def test_what_no_server_can_listen_on(endpoint: str, says: str) -> None:
 def test_a_robot_connects_to_a_machine_and_a_port() -> None:
     assert endpoint_problem("tcp://gpu-box:5570", binds=False) == ""
     assert "only for listening" in endpoint_problem("tcp://*:5570", binds=False)
+    for host in ("größe", "-box", "gpu,box", "a?b", "@"):  # of which libzmq raises an error
+        assert "the address of a machine" in endpoint_problem(f"tcp://{host}:5570", binds=False)
+    for host in ("10.0.0.1", "[fe80::1%eth0]", "gpu_box.local", "192.168.1.2:0;10.0.0.1"):
+        assert endpoint_problem(f"tcp://{host}:5570", binds=False) == ""
     assert "port from 1" in endpoint_problem("tcp://gpu-box:0", binds=False)
 
 

@@ -56,6 +56,15 @@ def test_a_driver_that_nobody_has_is_refused(tmp_path: Path) -> None:
     assert "camera_driver: no driver 'v4l' (did you mean 'v4l2'?)" in said
 
 
+@pytest.mark.parametrize("name", ["front-left", "front.left", "1st"])
+def test_a_camera_whose_name_is_no_part_of_a_topic_is_refused(name: str, tmp_path: Path) -> None:
+    camera = {"width": 96, "height": 96}
+    said = refusal(replace(GOOD, robot=robot_file(tmp_path, {"cameras": {name: camera}})))
+    assert f"cameras.{name}: expected a name that ROS takes in a topic, got {name}/camera_info" in said
+    own = robot_file(tmp_path, {"cameras": {name: camera | {"topic": "/front/image_raw/compressed"}}})
+    check_robots([replace(GOOD, robot=own)])
+
+
 def test_a_place_that_is_no_place_is_refused() -> None:
     assert refusal(replace(GOOD, base="0 0")).startswith("base: ")
 

@@ -128,6 +128,15 @@ def test_the_named_poses_and_the_ways_between_them_are_inside() -> None:
     assert any("drop_rad" in problem and "tool is at z = 0.05" in problem for problem in pose_problems(low))
 
 
+def test_where_a_place_is_no_number_the_arm_is_not_inside() -> None:
+    """As with links of a length that no float adds up."""
+    assert SPEC.chain is not None
+    endless = replace(SPEC, chain=replace(SPEC.chain, a_m=(1e308,) * 8))
+    with np.errstate(all="ignore"):
+        said = pose_problems(endless)
+    assert len(said) == len(SPEC.poses) and "home_rad: waypoint 0, elbow is at x = nan m" in said[0]
+
+
 def test_the_box_leaves_room_around_everything_that_the_task_needs(limits: MotionLimits) -> None:
     """Mat and bin from the table to the travel height, with the hand upright: where the expert and the policy move."""
     grid = np.array(

@@ -28,12 +28,27 @@ def test_settings_have_defaults_and_are_read_by_name(tmp_path: Path) -> None:
     assert settings.joint_prefix == "left_"
     assert settings.gripper.kind == "franka"
     assert load(tmp_path, "ros2_control", {}) == Ros2ControlSettings()
+    for told in ({"namespace": ""}, {"namespace": "/left/"}, {"joint_states": "/left/joint_states"}):
+        assert load(tmp_path, "ros2_control", told) == Ros2ControlSettings(**told)
 
 
 @pytest.mark.parametrize(
     ("driver", "arm", "problem"),
     [
         ("ros2_control", {"controler": "x"}, "arm.controler: unknown key (did you mean 'controller'?)"),
+        (
+            "ros2_control",
+            {"grippers": {"left": {}}},
+            "arm.grippers: are those of several `arms`; expected `arm.gripper`",
+        ),
+        ("ros2_control", {"controller": ""}, "arm.controller: expected a name that ROS takes"),
+        ("ros2_control", {"controller": "left-arm"}, "arm.controller: expected a name that ROS takes"),
+        ("ros2_control", {"namespace": "left arm"}, "arm.namespace: expected a name that ROS takes"),
+        (
+            "ros2_control",
+            {"gripper": {"action": "1st/grip"}},
+            "arm.gripper.action: expected a name that ROS takes",
+        ),
         ("ros2_control", {"lookahead_s": "1"}, "arm.lookahead_s: expected a number"),
         ("ros2_control", {"lookahead_s": 0}, "arm.lookahead_s: must be > 0"),
         (

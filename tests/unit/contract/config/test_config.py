@@ -253,6 +253,12 @@ def test_a_missing_file_says_so() -> None:
     assert [problem.cause for problem in refused.value.problems] == ["unreadable"]
 
 
+def test_a_file_that_is_a_link_to_itself_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "link.yaml").symlink_to("link.yaml")
+    with pytest.raises(ConfigError, match="cannot be read: Too many levels of symbolic links"):
+        load_factory(tmp_path / "link.yaml")
+
+
 def test_tags_that_would_run_code_are_refused() -> None:
     [problem] = problems("a: !!python/object/apply:os.getcwd []")
     assert problem.cause == "syntax" and "could not determine a constructor" in problem.words
@@ -304,6 +310,12 @@ def test_a_number_of_hundreds_of_digits_is_named_like_any_other(number: str) -> 
     [problem] = problems(GOOD.replace("num_servers: 2", f"num_servers: {number}"))
     assert (problem.path, problem.cause) == ("server_cluster.num_servers", "out_of_range")
     assert len(str(problem)) < 200
+
+
+@pytest.mark.parametrize(("sign", "shown"), [("", "inf"), ("-", "-inf")])
+def test_a_whole_number_that_no_float_holds_keeps_its_sign(sign: str, shown: str) -> None:
+    [problem] = problems(GOOD.replace("slo_ms: 200", f"slo_ms: {sign}1{'0' * 400}"))
+    assert problem.words == f"must be finite, got {shown}"
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,12 @@ def test_a_file_that_is_not_there_is_named(folder: Path) -> None:
         load_robot(path)
 
 
+def test_so_is_one_that_is_a_link_to_itself(folder: Path) -> None:
+    (folder / "link.yaml").symlink_to("link.yaml")
+    assert problems(written(folder, extends="link.yaml")) == [("extends", "unreadable")]
+    assert problems(folder / "link.yaml") == [("", "unreadable")]
+
+
 def test_a_shipped_file_is_found_from_any_folder(tmp_path: Path) -> None:
     mine = load_robot(written(tmp_path, extends="rosa:panda_ros2_control.yaml", velocity_scale=0.1))
     shipped = load_robot(PANDA.with_name("panda_ros2_control.yaml"))

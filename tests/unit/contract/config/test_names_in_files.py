@@ -143,6 +143,14 @@ def test_joint_names_are_distinct_and_are_names(names: list[str], path: str, cau
     assert (problem.path, problem.cause) == (path, cause)
 
 
+def test_a_finger_of_the_gripper_is_no_joint_of_the_arm() -> None:
+    """The positions of joints of this name add up to the gripper's width."""
+    (problem,) = robot(joints=joints("left_finger_joint"))
+    assert (problem.path, problem.cause) == ("joints[0]", "conflict")
+    hand = {**yaml.safe_load(PANDA.read_text()), "joints": joints("left_finger_joint")}
+    assert robot_from({**hand, "gripper": {"kind": "none"}}, "<text>").joints[0] == "left_finger_joint"
+
+
 @pytest.mark.parametrize("name", ["front/left", "front left", "../front", "a//b"])
 def test_camera_names_are_names(name: str) -> None:
     page = yaml.safe_load(PANDA.read_text())
@@ -152,12 +160,25 @@ def test_camera_names_are_names(name: str) -> None:
     ]
 
 
+def test_a_camera_is_not_called_what_the_joint_states_are_called() -> None:
+    """Its pictures would count as joint states, and nobody would notice that these are silent."""
+    camera = next(iter(yaml.safe_load(PANDA.read_text())["cameras"].values()))
+    assert [(problem.path, problem.cause) for problem in robot(cameras={"joint_state": camera})] == [
+        ("cameras.joint_state", "conflict")
+    ]
+
+
 def test_a_robot_without_joints_is_refused() -> None:
     assert any(problem.path == "joints" for problem in robot(joints=[]))
 
 
 @pytest.mark.parametrize(
-    ("names", "cause"), [(["finger", "finger"], "duplicate_key"), (["", "finger"], "out_of_range")]
+    ("names", "cause"),
+    [
+        (["finger", "finger"], "duplicate_key"),
+        (["", "finger"], "out_of_range"),
+        (["panda_joint7"], "duplicate_key"),
+    ],
 )
 def test_finger_joints_are_distinct_and_are_names(names: list[str], cause: str) -> None:
     """Their positions add up to the width: the same joint twice would be a width that is never there."""

@@ -61,6 +61,14 @@ def test_a_field_that_nothing_fills_is_an_error_of_the_file() -> None:
     assert "no parameter {color} (did you mean 'colour'?)" in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["prompt", "left hand", "2nd", "grün", "a-b"])
+def test_a_parameter_that_no_prompt_can_name_is_an_error_of_the_file(name: str) -> None:
+    """One called prompt was never used: `{prompt}` is the task's own, or a goal's."""
+    with pytest.raises(ConfigError) as caught:
+        task(f"parameters: {{{name}: red}}", "do {prompt}")
+    assert [one.path for one in caught.value.problems] == [f"pick.parameters.{name}"]
+
+
 def test_a_goal_that_names_no_parameter_of_the_task_is_refused_with_the_nearest() -> None:
     coloured = task("parameters: {colour: red}", "the {colour} one")
     assert problem(coloured, Instruction("x", {"colour": "blue"})) == ""
@@ -69,3 +77,21 @@ def test_a_goal_that_names_no_parameter_of_the_task_is_refused_with_the_nearest(
     )
     assert "the task has none" in problem(task(), Instruction(parameters={"color": "b"}))
     assert "at most 4096 characters" in problem(task(), Instruction("x" * 5000))
+
+
+def test_what_no_message_carries_is_no_prompt() -> None:
+    with pytest.raises(ConfigError) as caught:
+        task(monitor="x" * 65_537)
+    assert [(one.path, one.cause) for one in caught.value.problems] == [
+        ("pick.components.monitor.prompt", "out_of_range")
+    ]
+    wordy = task(monitor="{prompt} " * 20)
+    assert problem(wordy, Instruction("x" * 3000)) == ""
+    assert "prompt of monitor: expected at most 65536 characters" in problem(wordy, Instruction("x" * 4000))
+
+
+def test_a_goal_gives_as_many_parameters_as_its_refusal_says() -> None:
+    values = {f"p{number}": "x" for number in range(65)}
+    many = task(f"parameters: {{{', '.join(f'{name}: y' for name in values)}}}")
+    assert problem(many, Instruction("x", dict(list(values.items())[:64]))) == ""
+    assert problem(many, Instruction("x", values)) == "expected at most 64 parameters, got 65"

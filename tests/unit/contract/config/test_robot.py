@@ -60,6 +60,21 @@ def test_a_mistake_is_named(change: dict[str, object], cause: str, says: str, tm
     assert any(says in str(one) and one.cause == cause for one in caught.value.problems), str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [{"jerk_rad_s3": [1e-12] * 7}, {"acceleration_rad_s2": [1e-9] * 7}, {"velocity_rad_s": [1e300] * 7}],
+)
+def test_an_arm_that_would_hardly_ever_stop_is_refused(limits: dict[str, object], tmp_path: Path) -> None:
+    """Nor could a node remember so many periods of its motion."""
+    page = yaml.safe_load(PANDA.read_text())
+    wrong = tmp_path / "robot.yaml"
+    wrong.write_text(yaml.safe_dump(page | {"limits": page["limits"] | limits}))
+    with pytest.raises(ConfigError) as caught:
+        load_robot(wrong)
+    assert {(one.path, one.cause) for one in caught.value.problems} == {("limits", "conflict")}
+    assert "joint 1 would take" in str(caught.value) and "expected at most 10 s" in str(caught.value)
+
+
 def test_what_a_mistake_leaves_readable_is_checked_in_the_same_round(tmp_path: Path) -> None:
     wrong = tmp_path / "robot.yaml"
     change = {"velocity_scale": 1.5, "contrl_rate_hz": 100, "clear_rad": [9.0, 0, 0, -1, 0, 1, 0]}

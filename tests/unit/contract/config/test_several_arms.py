@@ -22,7 +22,7 @@ def changed(tmp_path: Path, change: Any) -> RobotSpec:
     document = yaml.safe_load(PAIR.read_text())
     change(document)
     path = tmp_path / "robot.yaml"
-    path.write_text(yaml.safe_dump(document))
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
     return load_robot(path)
 
 
@@ -96,6 +96,35 @@ def test_what_does_not_fit_together_is_named(tmp_path: Path, change: Any, path: 
         changed(tmp_path, change)
     assert path in [problem.path for problem in caught.value.problems]
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["upper_left", "topleft"])
+def test_no_arms_name_ends_as_that_of_another(name: str, tmp_path: Path) -> None:
+    """Fingers are told apart by it: those of topleft would count for the width of left's gripper, too."""
+
+    def rename(document: Any) -> None:
+        for whose in (document["arms"], document["arm"]["grippers"]):
+            whose[name] = whose.pop("right")
+
+    with pytest.raises(ConfigError) as caught:
+        changed(tmp_path, rename)
+    assert [(one.path, one.cause) for one in caught.value.problems] == [(f"arms.{name}", "conflict")]
+
+
+def test_the_grippers_of_two_arms_have_fingers_of_their_own(tmp_path: Path) -> None:
+    """Or one gripper would be told as open as the other."""
+    path, says = "arm.grippers.right.joints[0]", "left_knuckle_joint is already arm.grippers.left.joints[0]"
+    with pytest.raises(ConfigError) as caught:
+        changed(tmp_path, put(["left_knuckle_joint"], "arm", "grippers", "right", "joints"))
+    assert [(one.path, one.words) for one in caught.value.problems] == [(path, says)]
+
+
+def test_the_grippers_of_two_arms_are_not_moved_by_one_action(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        changed(tmp_path, put("left_gripper/gripper_cmd", "arm", "grippers", "right", "action"))
+    assert [(one.path, one.cause) for one in caught.value.problems] == [
+        ("arm.grippers.right.action", "conflict")
+    ]
 
 
 def test_a_driver_of_one_arm_does_not_drive_two(tmp_path: Path) -> None:

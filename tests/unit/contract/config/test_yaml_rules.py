@@ -84,10 +84,25 @@ def test_tags_beyond_the_core_schema_are_refused(text: str) -> None:
     assert [problem.cause for problem in caught.value.problems] == ["syntax"]
 
 
+@pytest.mark.parametrize("text", ["!!map key: 1", "{!!seq key: 1}"])
+def test_a_key_that_its_tag_makes_a_list_or_a_mapping_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_yaml(text)
+    assert [problem.cause for problem in caught.value.problems] == ["syntax"]
+
+
 @pytest.mark.parametrize("text", ["{1: a, 0x1: b}", "{a: 1, 'a': 2}", "{true: 1, True: 2}", "{1: a, 1.0: b}"])
 def test_a_key_that_is_written_in_two_ways_is_still_a_duplicate(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_yaml(text)
+    assert [problem.cause for problem in caught.value.problems] == ["duplicate_key"]
+
+
+def test_a_key_that_is_merged_and_said_again_is_no_duplicate_wherever_its_mapping_is_merged_too() -> None:
+    text = "deep: {one: &one {<<: &base {x: 1, y: 1}, x: 2}}\nother: {<<: *one, y: 3}\n"
+    assert parse_yaml(text) == {"deep": {"one": {"x": 2, "y": 1}}, "other": {"x": 2, "y": 3}}
+    with pytest.raises(ConfigError) as caught:
+        parse_yaml("deep: {one: &one {<<: {x: 1}, x: 2, x: 3}}\nother: {<<: *one}\n")
     assert [problem.cause for problem in caught.value.problems] == ["duplicate_key"]
 
 

@@ -146,10 +146,14 @@ BOMB = b"""<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a "aaaaaaaaaa"><!ENTITY b 
         (BOMB.decode().replace('<?xml version="1.0"?>', "").encode("utf-16"), "syntax", "has a document type"),
         (b'<!DOCTYPE r SYSTEM "file:///etc/passwd"><robot/>', "syntax", "has a document type"),
         (b"<robot", "syntax", "is not XML"),
+        (b'<?xml version="1.0" encoding="utf8mb4"?><robot/>', "syntax", "is not XML: unknown encoding: utf8mb4"),
+        (b'<?xml version="1.0" encoding="shift_jis"?><robot/>', "syntax", "is not XML: multi-byte encodings"),
         (b"<sdf/>", "wrong_type", "expected <robot>, got <sdf>"),
         (b'<robot xmlns:xacro="x"><xacro:macro/></robot>', "syntax", "xacro FILE > robot.urdf"),
         (b"<robot>" + b"<link>" * 40 + b"</link>" * 40 + b"</robot>", "too_large", "nested deeper than 32"),
         (small(GOOD, GOOD), "duplicate_key", "joint j is there twice"),
+        (small(joint("j", "a", "b", more="<origin/>")), "duplicate_key", "joint j: <origin> is there twice"),
+        (small(joint("j", "a", "b", more="<limit lower='-6'/>")), "duplicate_key", "joint j: <limit> is there twice"),
         (small(GOOD, joint("k", "c", "b")), "conflict", "link b hangs on two joints, j and k"),
         (small(joint("j", "b", "c", xyz="0 0"), links="abc"), "missing", "`chain.base` is missing"),
         (small(joint("j", "a", "b", xyz="0 nan 0"), links="ab"), "wrong_type", "joint j: origin.xyz: expected three"),
@@ -157,6 +161,7 @@ BOMB = b"""<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a "aaaaaaaaaa"><!ENTITY b 
         (small(GOOD.replace("revolute", "prismatic"), links="ab"), "out_of_range", "joint j is prismatic; expected"),
         (small(GOOD.replace('xyz="0 0 1"', 'xyz="0 0 0"'), links="ab"), "out_of_range", "axis.xyz: expected a"),
         (small(GOOD.replace('upper="3"', ""), links="ab"), "missing", "joint j: limit: expected lower < upper"),
+        (small(GOOD.replace('"2"', '"-2"'), links="ab"), "out_of_range", "joint j: limit.velocity: must be > 0"),
         (small(links="a"), "missing", "expected joints that turn from link a to link a"),
     ],
 )  # fmt: skip
@@ -213,6 +218,13 @@ def robot(tmp_path: Path, raw: bytes, **changes: Any) -> Path:
     return path
 
 
+LIMITS = {
+    "position_min_rad": [-1, -1],
+    "position_max_rad": [1, 1],
+    "velocity_rad_s": [2, 2],
+    "acceleration_rad_s2": [5, 5],
+    "jerk_rad_s3": [50, 50],
+}
 TWO = small(GOOD, joint("k", "b", "c", xyz="0.3 0 0"))
 
 
@@ -222,6 +234,8 @@ def test_what_a_robot_file_leaves_out_comes_from_its_urdf_file(tmp_path: Path) -
     assert spec.limits.position_max_rad == (3.0, 3.0) and spec.limits.velocity_rad_s == (2.0, 2.0)
     assert spec.chain is not None and not spec.chain.urdf
     np.testing.assert_allclose(Chain(spec.chain).tool([0.0, 0.0]), [0.3, 0.0, 0.0], atol=1e-12)
+    (tmp_path / "dh.yaml").write_text("extends: rosa:panda.yaml\nchain: {urdf: ''}\n")
+    assert load_robot(tmp_path / "dh.yaml").chain == load_robot(ROBOTS / "panda.yaml").chain, "the default"
     below = tmp_path / "below"
     below.mkdir()
     (below / "other.yaml").write_text("extends: ../robot.yaml\nname: other\n")
@@ -243,6 +257,21 @@ def test_what_a_robot_file_leaves_out_comes_from_its_urdf_file(tmp_path: Path) -
         ),
         ({"chain": {"urdf": "arm.urdf", "tip": "d"}}, "chain.urdf", "tip: there is no link 'd'"),
         ({"chain": {"urdf": "none.urdf"}}, "chain.urdf", "cannot be read"),
+        (
+            {"chain": {"urdf": "arm.urdf", "frames": [[0] * 6] * 3}},
+            "chain.urdf",
+            "expected either `urdf` or frames, got both",
+        ),
+        (
+            {"chain": {"urdf": "arm.urdf", "a_m": [0] * 3, "d_m": [0] * 3, "alpha_rad": [0] * 3}},
+            "chain.urdf",
+            "expected either `urdf` or a_m, d_m, alpha_rad, got both",
+        ),
+        (
+            {"chain": {"frames": [[0] * 6] * 3, "tip": "c"}, "joints": ["j", "k"], "limits": LIMITS},
+            "chain.tip",
+            "is a link of a URDF file",
+        ),
         ({"chain": {"urdf": 7}}, "chain.urdf", "expected text, got 7"),
     ],
 )
