@@ -40,7 +40,7 @@ class PicturesFact:
     seconds: float = 0.0
     largest_gap_s: float = 0.0
     size: tuple[int, int] = (0, 0)  # (width, height) of the newest, px
-    distinct: int = 0  # pictures that differ from all others
+    distinct: int = 0  # pictures that differ from all others, of those that were looked at
     sharpness: float = 0.0  # median, as `sharpness_of`
     brightness: float = 0.0  # median of the mean grey, 0..255
     changed: float = 0.0  # median of the mean difference between neighbours, grey levels
@@ -59,27 +59,28 @@ def sharpness_of(rgb: Rgb) -> float:
 
 def pictures_fact(
     nothing: PicturesFact,
-    pictures: Sequence[tuple[float, EncodedImage, Rgb]],
+    times_s: Sequence[float],
+    pictures: Sequence[tuple[EncodedImage, Rgb]],
     stamps: Sequence[tuple[float, float]],
     problem: str = "",
 ) -> PicturesFact:
-    """From `pictures`: (time of arrival s, as it came, decoded (height, width, 3)), and `stamps` as in the fact.
+    """From `times_s`, when each picture arrived, `pictures`, those that were looked at: (as it came, decoded (height,
+    width, 3)), and `stamps` as in the fact.
 
     `nothing`: what is known without a picture.
     """
     if not pictures:
         return replace(nothing, problem=problem)
-    times = [at_s for at_s, _, _ in pictures]
-    greys = [cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float64) for _, _, rgb in pictures]
+    greys = [cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float64) for _, rgb in pictures]
     differences = [float(np.abs(a - b).mean()) for a, b in pairwise(greys) if a.shape == b.shape]
-    height, width = pictures[-1][2].shape[:2]
+    height, width = pictures[-1][1].shape[:2]
     return replace(
         nothing,
-        count=len(pictures),
-        largest_gap_s=max(np.diff(times), default=nothing.seconds),
+        count=len(times_s),
+        largest_gap_s=max(np.diff(times_s), default=nothing.seconds),
         size=(width, height),
-        distinct=len({fingerprint(image) for _, image, _ in pictures}),
-        sharpness=float(np.median([sharpness_of(rgb) for _, _, rgb in pictures])),
+        distinct=len({fingerprint(image) for image, _ in pictures}),
+        sharpness=float(np.median([sharpness_of(rgb) for _, rgb in pictures])),
         brightness=float(np.median([grey.mean() for grey in greys])),
         changed=float(np.median(differences)) if differences else 0.0,
         problem=problem,

@@ -27,7 +27,7 @@ from rosa_contract.wire.images import EncodedImage, Rgb, decode_image, written_s
 
 STATES = {state.value: state.name.lower() for state in PlayerState}
 FIND_S = 4.0  # until everything that is awaited has been heard once
-KEPT = 200  # pictures of one camera
+LOOKED_AT = 200  # the newest pictures of one camera; to decode all would take long
 
 
 @dataclass
@@ -93,18 +93,19 @@ class _Listener:
         return [self._pictures(camera, took_s) for camera in self._cameras], arm
 
     def _pictures(self, camera: _Camera, took_s: float) -> PicturesFact:
-        decoded: list[tuple[float, EncodedImage, Rgb]] = []
+        decoded: list[tuple[EncodedImage, Rgb]] = []
         problem = ""
-        for at_s, message in camera.pictures[-KEPT:]:
+        for _, message in camera.pictures[-LOOKED_AT:]:
             try:
                 image = _encoded(message, camera.spec)
-                decoded.append((at_s, image, decode_image(image)))
+                decoded.append((image, decode_image(image)))
             except CodecError as error:
                 problem = str(error)
         found = offers(self._node, camera.topic)
         unmatched = why_unmatched(found, camera.spec)
         nothing = PicturesFact(camera.name, len(found), camera.topic, unmatched, seconds=took_s)
-        return pictures_fact(nothing, decoded, _stamps(camera.pictures), problem)
+        times_s = [at_s for at_s, _ in camera.pictures]
+        return pictures_fact(nothing, times_s, decoded, _stamps(camera.pictures), problem)
 
     def _spin(self, seconds: float, enough: Callable[[], bool]) -> None:
         until_s = time.monotonic() + seconds
