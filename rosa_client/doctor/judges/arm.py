@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, skipped
+from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, inactive, skipped
 from rosa_client.drivers.arms.action_names import short, why_missing
 
 # Franka's documentation of libfranka, "Network bandwidth, delay and jitter test": one period is 1 ms, and of that
 # the controller and the control box need their shares.
 FCI_WARN_MS, FCI_FAIL_MS = 0.5, 1.0
 MIN_JOINT_STATES_HZ = 20.0
+ARM_NODE = "arm_node"
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class ArmFact:
 
     state: str = ""  # holding, playing, moving or returning
     fault: str = ""
+    node_state: str = ""  # of the arm node's life cycle, such as inactive; empty: not known
     emergency_stop: bool = False
     joints: Sequence[str] = ()  # of joint_states; empty: none came
     joints_hz: float = 0.0
@@ -71,6 +73,8 @@ def _state(driver: str, fact: ArmFact, franka: bool) -> Finding:
     if fact.emergency_stop:
         do = 'release it: rosa operator release ROBOT --why "..."'
         return Finding(check, FAIL, "emergency_stop", "its emergency stop is latched", do)
+    if found := inactive(check, ARM_NODE, fact.node_state):
+        return found
     if fact.fault:
         how = "as docs/franka.md says" if franka else "on its own controller, as its maker says"
         do = (

@@ -9,7 +9,7 @@ from itertools import pairwise
 import cv2
 import numpy as np
 
-from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, skipped
+from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, inactive, skipped
 from rosa_client.sensing.clock_difference import SAMPLES, clock_difference
 from rosa_client.sensing.frozen_picture import fingerprint
 from rosa_client.sensing.picture_size import wrong_size
@@ -25,6 +25,7 @@ OK_SHARE, WARN_SHARE = (
 SHARP = 30.0
 SHARPNESS_HEIGHT_PX = 96
 DARK, BRIGHT = 12.0, 243.0  # mean grey of a covered lens, and of one that looks into the sun
+CAMERA_NODE = "camera_node"
 ENOUGH = 5  # pictures; with fewer, equal ones say nothing
 
 
@@ -45,6 +46,9 @@ class PicturesFact:
     brightness: float = 0.0  # median of the mean grey, 0..255
     changed: float = 0.0  # median of the mean difference between neighbours, grey levels
     problem: str = ""  # why a picture could not be read
+    node_state: str = (
+        ""  # of its camera node's life cycle, such as inactive; empty: not known, or another's node
+    )
     stamps: Sequence[tuple[float, float]] = ()  # (arrival, age by the header) of the latest, s
 
 
@@ -139,6 +143,8 @@ def _nothing(check: str, fact: PicturesFact) -> Finding:
         words = f"its pictures on {fact.topic} {fact.unmatched}"
         do = "correct `encoding`, `topic` or `reliability` of the camera in the robot file"
         return Finding(check, FAIL, "unmatched", words, do)
+    if found := inactive(check, CAMERA_NODE, fact.node_state):
+        return found
     words = f"its node is there, but no picture came on {fact.topic} in {fact.seconds:.1f} s"
     return Finding(check, FAIL, "no_picture", words, "check cable and device; the log of its node says more")
 

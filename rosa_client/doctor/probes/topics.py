@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lifecycle_msgs.srv import GetState
 from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from rosa_interfaces.msg import ArmStatus
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from rosa_client.doctor.judges.arm import ArmFact
-from rosa_client.doctor.judges.pictures import PicturesFact, pictures_fact
+from rosa_client.doctor.judges.arm import ARM_NODE, ArmFact
+from rosa_client.doctor.judges.pictures import CAMERA_NODE, PicturesFact, pictures_fact
 from rosa_client.doctor.probes.controllers import GIVES, TAKES
 from rosa_client.drivers.arms.action_names import action_types
 from rosa_client.drivers.arms.ros2_control_rules import resolve
@@ -26,6 +27,7 @@ from rosa_contract.errors import CodecError
 from rosa_contract.wire.images import EncodedImage, Rgb, decode_image, written_size
 
 STATES = {state.value: state.name.lower() for state in PlayerState}
+STATE_WITHIN_S = 1.0  # a node that runs says its state within milliseconds
 FIND_S = 4.0  # until everything that is awaited has been heard once
 LOOKED_AT = 200  # the newest pictures of one camera; to decode all would take long
 
@@ -62,6 +64,10 @@ class _Listener:
             camera = _Camera(name, spec, resolve(prefix, picture_topic(name, spec)))
             self._cameras.append(camera)
             node.create_subscription(_kind(spec), camera.topic, _keeping(camera.pictures), asked(spec))
+        self._asks = {
+            name: node.create_client(GetState, f"{prefix}/{name}/get_state")
+            for name in (ARM_NODE, CAMERA_NODE)
+        }
         node.create_subscription(ArmStatus, f"{prefix}/arm_status", self._on_status, QoSProfile(depth=10))
         joints = f"{prefix}/joint_states"
         node.create_subscription(JointState, joints, _keeping(self._joints), qos_profile_sensor_data)
@@ -84,15 +90,26 @@ class _Listener:
         arm = ArmFact(
             state=STATES.get(status.state, "unknown") if status else "",
             fault=status.fault if status else "",
+            node_state=self._state_of(ARM_NODE),
             emergency_stop=bool(status and status.emergency_stop),
             joints=list(joints[-1][1].name) if joints else [],
             joints_hz=len(joints) / took_s,
             controllers=there,
             actions={name: (kind, action_types(self._node, name)) for name, kind in actions.items()},
         )
-        return [self._pictures(camera, took_s) for camera in self._cameras], arm
+        cameras_state = self._state_of(CAMERA_NODE)
+        return [self._pictures(camera, took_s, cameras_state) for camera in self._cameras], arm
 
-    def _pictures(self, camera: _Camera, took_s: float) -> PicturesFact:
+    def _state_of(self, name: str) -> str:
+        """Of a managed node, such as inactive; empty where it does not answer. Asked last, when it knows who asks."""
+        if not self._asks[name].service_is_ready():
+            return ""
+        told = self._asks[name].call_async(GetState.Request())
+        self._spin(STATE_WITHIN_S, told.done)
+        return str(told.result().current_state.label) if told.done() else ""
+
+    def _pictures(self, camera: _Camera, took_s: float, cameras_state: str) -> PicturesFact:
+        """`cameras_state`: of the node of the robot's cameras; some may be another node's."""
         decoded: list[tuple[EncodedImage, Rgb]] = []
         problem = ""
         for _, message in camera.pictures[-LOOKED_AT:]:
@@ -103,7 +120,13 @@ class _Listener:
                 problem = str(error)
         found = offers(self._node, camera.topic)
         unmatched = why_unmatched(found, camera.spec)
-        nothing = PicturesFact(camera.name, len(found), camera.topic, unmatched, seconds=took_s)
+        from_ours = CAMERA_NODE in {
+            one.node_name for one in self._node.get_publishers_info_by_topic(camera.topic)
+        }
+        state = cameras_state if from_ours else ""
+        nothing = PicturesFact(
+            camera.name, len(found), camera.topic, unmatched, seconds=took_s, node_state=state
+        )
         times_s = [at_s for at_s, _ in camera.pictures]
         return pictures_fact(nothing, times_s, decoded, _stamps(camera.pictures), problem)
 

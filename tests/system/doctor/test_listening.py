@@ -9,16 +9,22 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import rclpy
+from lifecycle_msgs.msg import Transition
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage
 
-from rosa_client.doctor.judges.pictures import PicturesFact
+from rosa_client.doctor.judges.arm import judge_arm
+from rosa_client.doctor.judges.finding import Finding
+from rosa_client.doctor.judges.pictures import PicturesFact, judge_pictures
 from rosa_client.doctor.probes import topics
 from rosa_client.nodes.base.environment import prepare_environment
 from rosa_client.nodes.base.qos import offered
 from rosa_contract.config.cameras import CameraSpec, picture_topic
+from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.wire.images import encode_image
+from tests.system.managed.manager import Manager
+from tests.system.nodes.processes import PANDA, running
 
 NAME = "listened"
 SPEC = CameraSpec(width=96, height=96, driver="external")
@@ -71,3 +77,39 @@ def test_every_picture_counts_also_where_not_every_one_is_looked_at(monkeypatch:
     fact = heard()
     assert fact.distinct == 3, "no more are decoded"
     assert fact.count > 3
+
+
+def test_nodes_that_are_inactive_are_to_be_activated_and_nothing_is_to_be_repaired() -> None:
+    """No arm is to be recovered, and no cable to be looked at, where a lifecycle manager has not begun."""
+    robot = load_robot(PANDA.removeprefix("robot:="))
+    quick, by_hand = "driver:=tests.system.nodes.quick_driver:QuickCameras", "autostart:=false"
+    rclpy.init()
+    manager = Manager(f"/{NAME}", ["arm_node", "camera_node"])
+    try:
+        with (
+            running("arm_node", NAME, PANDA, "driver:=echo", by_hand),
+            running("camera_node", NAME, PANDA, quick, by_hand),
+        ):
+            assert all(manager.state(name) is not None for name in manager.names)
+            [arm] = [one for one in judged(robot)[1] if one.check == "arm"]
+            assert arm.cause == "inactive" and "unconfigured" in arm.found
+            assert manager.all_nodes(Transition.TRANSITION_CONFIGURE)
+            cameras, arms = judged(robot)
+            [arm] = [one for one in arms if one.check == "arm"]
+            assert manager.all_nodes(Transition.TRANSITION_ACTIVATE)
+            active = judged(robot)
+    finally:
+        manager.close()
+        rclpy.shutdown()
+    assert (arm.level, arm.cause) == ("fail", "inactive"), arm
+    assert "activate" in arm.do and "recover" not in arm.do
+    assert [(one.level, one.cause) for one in cameras] == [("fail", "inactive")] * len(robot.cameras), cameras
+    assert all("activate" in one.do and "cable" not in one.do for one in cameras)
+    assert "inactive" not in {one.cause for one in (*active[0], *active[1])}
+
+
+def judged(robot: RobotSpec) -> tuple[list[Finding], list[Finding]]:
+    """What is found of the cameras, and of the arm."""
+    pictures, arm = topics.listen(NAME, robot.cameras, {}, {}, seconds=1.0)
+    cameras = [judge_pictures(fact, robot.cameras[fact.camera], 0.5) for fact in pictures]
+    return cameras, judge_arm("echo", robot.joints, arm, franka=False)
