@@ -21,7 +21,7 @@ from rosa_client.motion.arm_orders import PlayerState
 from rosa_client.nodes.base.environment import prepare_environment
 from rosa_client.nodes.base.qos import asked, offers
 from rosa_client.ros.own_node import own_node
-from rosa_client.sensing.picture_offers import why_unmatched
+from rosa_client.sensing.picture_offers import why_unmatched, wrong_format
 from rosa_contract.config.cameras import CameraSpec, picture_topic
 from rosa_contract.errors import CodecError
 from rosa_contract.wire.images import EncodedImage, Rgb, decode_image, written_size
@@ -160,6 +160,8 @@ def _encoded(message: Any, spec: CameraSpec) -> EncodedImage:
         if message.encoding != "rgb8":
             raise CodecError("bad_image", f"expected an rgb8 picture, got {message.encoding}")
         return EncodedImage("rgb8", message.height, message.width, bytes(message.data))
+    if words := wrong_format(message.format, spec):
+        raise CodecError("bad_image", words)
     return measured(spec.encoding, bytes(message.data))
 
 

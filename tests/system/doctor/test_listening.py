@@ -79,6 +79,13 @@ def test_every_picture_counts_also_where_not_every_one_is_looked_at(monkeypatch:
     assert fact.count > 3
 
 
+def test_pictures_that_the_runtime_refuses_for_their_format_are_not_fine() -> None:
+    """A vendor's driver may write `jpg` where ROS says `jpeg`."""
+    found = judge_pictures(heard("jpg"), SPEC, 0.5)
+    assert (found.level, found.cause) == ("fail", "unreadable"), found
+    assert "expected jpeg pictures, got 'jpg'" in found.found
+
+
 def test_nodes_that_are_inactive_are_to_be_activated_and_nothing_is_to_be_repaired() -> None:
     """No arm is to be recovered, and no cable to be looked at, where a lifecycle manager has not begun."""
     robot = load_robot(PANDA.removeprefix("robot:="))
