@@ -17,6 +17,7 @@ from rosa_client.doctor.judges.needs import judge_needs
 from rosa_client.doctor.judges.pictures import judge_pictures, not_asked
 from rosa_contract.config.factory import load_factory
 from rosa_contract.config.robot import RobotSpec, load_robot
+from rosa_contract.endpoint import MAX_PORT
 from rosa_contract.say import say
 from rosa_contract.wording import NEEDS_ROS
 
@@ -45,6 +46,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--arm",
+        type=_host_port,
         default="",
         metavar="HOST[:PORT]",
         help="the arm's own computer; without it none is connected to",
@@ -119,9 +121,9 @@ def _address(address: str, hard: bool, franka: bool) -> list[Finding]:
         return judge_address(None, hard, franka)
     from rosa_client.doctor.probes.address import FCI_PORT, address_fact
 
-    host, colon, port = address.partition(":")
+    host, _, port = address.partition(":")
     known = FCI_PORT if franka else None
-    return judge_address(address_fact(host, int(port) if colon and port.isdigit() else known), hard, franka)
+    return judge_address(address_fact(host, int(port) if port else known), hard, franka)
 
 
 def _robot(
@@ -159,6 +161,16 @@ def is_franka(spec: RobotSpec) -> bool:
     gripper = spec.arm.get("gripper")
     kind = gripper.get("kind") if isinstance(gripper, Mapping) else None
     return "franka" in (spec.arm_driver, kind) or bool(spec.arm.get("robot_state"))
+
+
+def _host_port(text: str) -> str:
+    if not text:
+        return text  # the default is read like what is given
+    host, colon, port = text.partition(":")
+    possible = port.isascii() and port.isdigit() and 1 <= int(port) <= MAX_PORT
+    if not host or (colon and not possible):
+        raise argparse.ArgumentTypeError(f"expected HOST or HOST:PORT, got {text!r}")
+    return text
 
 
 def _seconds(text: str) -> float:

@@ -21,7 +21,7 @@ class AddressFact:
 
     host: str
     port: int | None  # None: only pinged
-    connected: bool
+    connected: bool  # without a port: its name is known
     problem: str = ""
     pings_ms: Sequence[float] = ()
     sent: int = 0  # pings; 0: there is no ping here
@@ -117,19 +117,19 @@ def judge_address(fact: AddressFact | None, hard_real_time: bool, franka: bool) 
     """The arm's own computer, where its address was passed."""
     if fact is None:
         return [skipped("arm_address", "no_address", "no --arm given")]
-    if fact.port is None:
-        do = "pass it with its port to have that looked at: --arm HOST:PORT"
-        return [
-            skipped("arm_address", "no_port", f"{fact.host} is only pinged", do),
-            _ping(fact, hard_real_time),
-        ]
-    place = f"{fact.host}:{fact.port}"
+    place = fact.host if fact.port is None else f"{fact.host}:{fact.port}"
     if not fact.connected:
         words = f"{place} takes no connection: {fact.problem}"
         do = "check cable and address" + (
             "; in Desk unlock the brakes and activate FCI" if franka else " and port"
         )
         return [Finding("arm_address", FAIL, "unreachable", words, do)]
+    if fact.port is None:
+        do = "pass it with its port to have that looked at: --arm HOST:PORT"
+        return [
+            skipped("arm_address", "no_port", f"{fact.host} is only pinged", do),
+            _ping(fact, hard_real_time),
+        ]
     return [fine("arm_address", f"{place} takes connections"), _ping(fact, hard_real_time)]
 
 
