@@ -77,7 +77,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def main(arguments: argparse.Namespace) -> int:
     """0 when the result is written; raises `CalibrationError` or `ConfigError` when there is none."""
-    return int(arguments.act(arguments))
+    try:
+        return int(arguments.act(arguments))
+    except OSError as error:
+        from rosa_client.calibration.errors import CalibrationError
+
+        raise CalibrationError("not_written", _told(error)) from None
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
@@ -295,8 +300,15 @@ def _report(
     for line in lines:
         say(line)
     picture = cv2.cvtColor(draw_report(views, residuals, lines[:2]), cv2.COLOR_RGB2BGR)
-    path.write_bytes(cv2.imencode(".png", picture)[1].tobytes())
-    say(f"report: {path}")
+    try:
+        path.write_bytes(cv2.imencode(".png", picture)[1].tobytes())
+        say(f"report: {path}")
+    except OSError as error:  # the result is worth more than its picture
+        say(f"no report: {_told(error)}")
+
+
+def _told(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
 
 
 def _write(arguments: argparse.Namespace, key: str, value: dict[str, Any]) -> int:

@@ -116,6 +116,34 @@ def test_the_board_is_written(tmp_path: Path, name: str, capsys: pytest.CaptureF
         assert path.read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["board", "NOWHERE"], ["camera", "ROBOT", "front", "--save", "NOWHERE"]],
+)
+def test_a_file_that_cannot_be_written_is_told_in_a_line(
+    tmp_path: Path, robot: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    names = {"ROBOT": str(robot), "NOWHERE": str(tmp_path / "file" / "board.pdf")}
+    assert main(["calibrate", *(names.get(word, word) for word in words)]) == 2
+    assert f"{names['NOWHERE']}: Not a directory" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_lens_is_written_also_where_its_report_cannot_be(
+    tmp_path: Path, robot: Path, lens_scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody has held the board for a quarter of an hour."""
+    folder, report = (
+        kept(tmp_path / "pictures", lens_scene, joints=False),
+        str(tmp_path / "nowhere" / "r.png"),
+    )
+    given = ["front", "--images", str(folder), "--report", report]
+    assert main(["calibrate", "camera", str(robot), *given]) == 0
+    assert load_robot(robot).cameras["front"].intrinsics is not None
+    assert f"no report: {report}: No such file or directory" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_a_lens_from_full_pictures_is_written_for_the_size_of_the_robot_file(
     tmp_path: Path, robot: Path, lens_scene: Scene
