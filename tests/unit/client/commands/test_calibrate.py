@@ -83,7 +83,7 @@ def by_itself(cell: Cell, robot: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     robot.write_text(yaml.safe_dump(document))
     monkeypatch.setattr(calibrate, "_client", lambda *_: nullcontext(cell))
     monkeypatch.setattr("sys.stdin", cell)
-    words = ("--auto", "--poses", "2", "--save", str(robot.parent / "new"))
+    words = ("--auto", "--poses", "8", "--save", str(robot.parent / "new"))
     return main(["calibrate", "hand-eye", str(robot), "front", *words])
 
 
@@ -103,6 +103,15 @@ def test_an_arm_that_was_moved_before_the_yes_moves_around_where_it_stands_now(
     cell = Cell("", there)
     by_itself(cell, robot, monkeypatch)
     assert cell.moved[-1] == there, "it goes back to where it was found"
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "7", "many"])
+def test_fewer_poses_than_a_place_needs_are_wrong_input_and_nothing_moves(
+    robot: Path, count: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["calibrate", "hand-eye", str(robot), "front", "--auto", "--yes", "--poses", count])
+    assert f"expected 8 poses or more, got {count}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["board.pdf", "board.png"])
