@@ -96,12 +96,12 @@ def _joints(joints: Sequence[str], fact: ArmFact) -> Finding:
     missing = [name for name in joints if name not in fact.joints]
     if missing:
         words = f"{', '.join(missing)} missing; heard: {', '.join(fact.joints)}"
-        return Finding(
-            check, FAIL, "wrong_joints", words, "correct `joints` in the robot file: prefixes differ"
-        )
+        do = "the arm node was started with another robot file: give it this one"
+        return Finding(check, FAIL, "wrong_joints", words, do)
     if fact.joints_hz < MIN_JOINT_STATES_HZ:
         words = f"{len(joints)} joints at {fact.joints_hz:.0f} Hz, expected {MIN_JOINT_STATES_HZ:g} at least"
-        return Finding(check, WARN, "slow", words, "raise the rate of the joint_state_broadcaster")
+        do = f"raise joint_state_rate_hz of the {ARM_NODE}; at its 50 Hz, end what else keeps this machine busy"
+        return Finding(check, WARN, "slow", words, do)
     return fine(check, f"{len(joints)} joints at {fact.joints_hz:.0f} Hz")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -113,6 +114,17 @@ def test_nodes_that_are_inactive_are_to_be_activated_and_nothing_is_to_be_repair
     assert [(one.level, one.cause) for one in cameras] == [("fail", "inactive")] * len(robot.cameras), cameras
     assert all("activate" in one.do and "cable" not in one.do for one in cameras)
     assert "inactive" not in {one.cause for one in (*active[0], *active[1])}
+
+
+def test_joint_states_are_the_arm_node_s_and_so_are_their_rate_and_their_names() -> None:
+    """A joint_state_broadcaster has no part in them, where there is one at all."""
+    robot = load_robot(PANDA.removeprefix("robot:="))
+    with running("arm_node", NAME, PANDA, "driver:=echo", "joint_state_rate_hz:=5.0"):
+        [slow] = [one for one in judged(robot)[1] if one.check == "joint_states"]
+        other = replace(robot, joints=tuple(f"left_{name}" for name in robot.joints))
+        [unknown] = [one for one in judged(other)[1] if one.check == "joint_states"]
+    assert slow.cause == "slow" and "joint_state_rate_hz" in slow.do, slow
+    assert unknown.cause == "wrong_joints" and "another robot file" in unknown.do, unknown
 
 
 def judged(robot: RobotSpec) -> tuple[list[Finding], list[Finding]]:
