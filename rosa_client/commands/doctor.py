@@ -83,7 +83,7 @@ def check(
     arguments: argparse.Namespace, spec: RobotSpec, tightest: tuple[str, float] | None
 ) -> Iterator[Finding]:
     """Every check in the order in which a person repairs things; a line comes as soon as it is known."""
-    from rosa_client.doctor.probes.controllers import controllers_of, gripper_actions_of
+    from rosa_client.doctor.probes.controllers import controllers_of, gripper_actions_of, manager_of
     from rosa_client.doctor.probes.driver import driver_problem
     from rosa_client.doctor.probes.host import HostClockWatch, host_fact
     from rosa_client.doctor.probes.needs import needs_fact
@@ -95,7 +95,9 @@ def check(
     yield judge_driver(spec.arm_driver, driver_problem(spec))
     yield from _address(arguments.arm, hard, is_franka(spec))
     controllers = controllers_of(arguments.robot, spec, arguments.name)
-    yield from _robot(arguments, spec, controllers, gripper_actions_of(arguments.robot, spec, arguments.name))
+    manager = manager_of(arguments.robot, spec, arguments.name)
+    actions = gripper_actions_of(arguments.robot, spec, arguments.name)
+    yield from _robot(arguments, spec, controllers, manager, actions)
     yield from judge_host(host_fact(arguments.recordings, watch), hard)
 
 
@@ -130,6 +132,7 @@ def _robot(
     arguments: argparse.Namespace,
     spec: RobotSpec,
     controllers: Mapping[str, tuple[str, str]],
+    manager: str,
     actions: Mapping[str, str],
 ) -> Iterator[Finding]:
     try:
@@ -139,7 +142,7 @@ def _robot(
         yield skipped("arm", "no_ros", why)
         yield from (not_asked(name, why) for name in spec.cameras)
         return
-    pictures, arm = listen(arguments.name, spec.cameras, controllers, actions, arguments.seconds)
+    pictures, arm = listen(arguments.name, spec.cameras, controllers, actions, arguments.seconds, manager)
     yield from judge_arm(spec.arm_driver, spec.joints, arm, is_franka(spec))
     for fact in pictures:
         yield judge_pictures(fact, spec.cameras[fact.camera], spec.max_sensor_age_ms / 1000)

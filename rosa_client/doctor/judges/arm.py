@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, inactive, skipped
 from rosa_client.drivers.arms.action_names import short, why_missing
+from rosa_client.drivers.arms.ros2_control_rules import ACTIVE
 
 # Franka's documentation of libfranka, "Network bandwidth, delay and jitter test": one period is 1 ms, and of that
 # the controller and the control box need their shares.
@@ -39,6 +40,9 @@ class ArmFact:
     joints_hz: float = 0.0
     # With ros2_control: controller -> its topic, and whether somebody is at its other end.
     controllers: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
+    states: Mapping[str, str] = field(
+        default_factory=dict
+    )  # controller -> its state, as its manager lists it
     # Action that the gripper needs -> its type, and the types that somebody serves under that name.
     actions: Mapping[str, tuple[str, Sequence[str]]] = field(default_factory=dict)
 
@@ -49,8 +53,11 @@ def judge_arm(driver: str, joints: Sequence[str], fact: ArmFact, franka: bool) -
     for name, (topic, there) in fact.controllers.items():
         check = f"controller.{name}"
         words = f"start it: ros2 control switch_controllers --activate {name}; see `ros2 control list_controllers`"
-        missing = Finding(check, FAIL, "no_controller", f"nobody is at {topic}", words)
-        findings.append(fine(check, f"is at {topic}") if there else missing)
+        # One that is loaded subscribes and obeys nothing; one that is not listed may have another name.
+        state = fact.states.get(name, ACTIVE)
+        problem = f"nobody is at {topic}" if not there else "" if state == ACTIVE else f"it is {state}"
+        missing = Finding(check, FAIL, "no_controller", problem, words)
+        findings.append(missing if problem else fine(check, f"is at {topic}"))
     if fact.actions:
         findings.append(_gripper(fact))
     return [*findings, _state(driver, fact, franka), _joints(joints, fact)]

@@ -26,6 +26,11 @@ from rosa_contract.config.cameras import CameraSpec, picture_topic
 from rosa_contract.errors import CodecError
 from rosa_contract.wire.images import EncodedImage, Rgb, decode_image, written_size
 
+try:
+    from controller_manager_msgs.srv import ListControllers
+except ImportError:  # an arm without ros2_control needs none
+    ListControllers = None
+
 STATES = {state.value: state.name.lower() for state in PlayerState}
 STATE_WITHIN_S = 1.0  # a node that runs says its state within milliseconds
 FIND_S = 4.0  # until everything that is awaited has been heard once
@@ -46,16 +51,20 @@ def listen(
     controllers: Mapping[str, tuple[str, str]],
     actions: Mapping[str, str],
     seconds: float,
+    manager: str = "",
 ) -> tuple[list[PicturesFact], ArmFact]:
-    """`controllers`: name -> its topic, and whether it `takes` or `gives` what is sent there; `actions`: -> type."""
+    """`controllers`: name -> its topic, and whether it `takes` or `gives` what is sent there; `actions`: -> type;
+    `manager`: the service that lists the controllers, empty: none is asked."""
     prepare_environment()
     with own_node("rosa_doctor") as (node, executor):
-        listener = _Listener(node, executor, f"/{namespace.strip('/')}", cameras)
+        listener = _Listener(node, executor, f"/{namespace.strip('/')}", cameras, manager)
         return listener.listen(controllers, actions, seconds)
 
 
 class _Listener:
-    def __init__(self, node: Any, executor: Any, prefix: str, cameras: Mapping[str, CameraSpec]) -> None:
+    def __init__(
+        self, node: Any, executor: Any, prefix: str, cameras: Mapping[str, CameraSpec], manager: str
+    ) -> None:
         self._node, self._executor = node, executor
         self._status: Any = None
         self._joints: list[tuple[float, Any]] = []
@@ -68,6 +77,7 @@ class _Listener:
             name: node.create_client(GetState, f"{prefix}/{name}/get_state")
             for name in (ARM_NODE, CAMERA_NODE)
         }
+        self._lists = node.create_client(ListControllers, manager) if manager and ListControllers else None
         node.create_subscription(ArmStatus, f"{prefix}/arm_status", self._on_status, QoSProfile(depth=10))
         joints = f"{prefix}/joint_states"
         node.create_subscription(JointState, joints, _keeping(self._joints), qos_profile_sensor_data)
@@ -95,6 +105,7 @@ class _Listener:
             joints=list(joints[-1][1].name) if joints else [],
             joints_hz=len(joints) / took_s,
             controllers=there,
+            states=self._states(),
             actions={name: (kind, action_types(self._node, name)) for name, kind in actions.items()},
         )
         cameras_state = self._state_of(CAMERA_NODE)
@@ -102,11 +113,21 @@ class _Listener:
 
     def _state_of(self, name: str) -> str:
         """Of a managed node, such as inactive; empty where it does not answer. Asked last, when it knows who asks."""
-        if not self._asks[name].service_is_ready():
-            return ""
-        told = self._asks[name].call_async(GetState.Request())
+        told = self._answer(self._asks[name], GetState.Request())
+        return "" if told is None else str(told.current_state.label)
+
+    def _states(self) -> dict[str, str]:
+        """Controller -> its state, as its manager lists it; empty where none does."""
+        told = self._answer(self._lists, ListControllers.Request()) if self._lists is not None else None
+        return {} if told is None else {one.name: one.state for one in told.controller}
+
+    def _answer(self, client: Any, request: Any) -> Any:
+        """None where none comes."""
+        if not client.service_is_ready():
+            return None
+        told = client.call_async(request)
         self._spin(STATE_WITHIN_S, told.done)
-        return str(told.result().current_state.label) if told.done() else ""
+        return told.result() if told.done() else None
 
     def _pictures(self, camera: _Camera, took_s: float, cameras_state: str) -> PicturesFact:
         """`cameras_state`: of the node of the robot's cameras; some may be another node's."""

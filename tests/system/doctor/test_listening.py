@@ -19,11 +19,14 @@ from rosa_client.doctor.judges.arm import judge_arm
 from rosa_client.doctor.judges.finding import Finding
 from rosa_client.doctor.judges.pictures import PicturesFact, judge_pictures
 from rosa_client.doctor.probes import topics
+from rosa_client.doctor.probes.controllers import controllers_of, manager_of
 from rosa_client.nodes.base.environment import prepare_environment
 from rosa_client.nodes.base.qos import offered
 from rosa_contract.config.cameras import CameraSpec, picture_topic
 from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.wire.images import encode_image
+from tests.system.arm_ros2_control.bench import ROBOT as CONTROLLED
+from tests.system.arm_ros2_control.bench import controlled
 from tests.system.managed.manager import Manager
 from tests.system.nodes.processes import PANDA, running
 
@@ -125,6 +128,21 @@ def test_joint_states_are_the_arm_node_s_and_so_are_their_rate_and_their_names()
         [unknown] = [one for one in judged(other)[1] if one.check == "joint_states"]
     assert slow.cause == "slow" and "joint_state_rate_hz" in slow.do, slow
     assert unknown.cause == "wrong_joints" and "another robot file" in unknown.do, unknown
+
+
+def test_a_controller_that_is_loaded_and_not_active_is_not_fine() -> None:
+    """It subscribes to its commands as soon as it is configured, and obeys none of them."""
+    robot = load_robot(CONTROLLED)
+    controllers, manager = controllers_of("", robot, "robot"), manager_of("", robot, "robot")
+    with controlled(CONTROLLED) as panda:
+        panda.break_down("controller_stopped")
+        _, arm = topics.listen("robot", {}, controllers, {}, seconds=1.0, manager=manager)
+    found = {one.check: one for one in judge_arm("ros2_control", robot.joints, arm, franka=False)}
+    mine = found["controller.joint_trajectory_controller"]
+    assert (mine.level, mine.cause) == ("fail", "no_controller"), mine
+    assert "inactive" in mine.found and "--activate joint_trajectory_controller" in mine.do
+    assert found["controller.joint_state_broadcaster"].level == "ok"
+    assert all(there for _, there in arm.controllers.values()), "their topics say nothing of it"
 
 
 def judged(robot: RobotSpec) -> tuple[list[Finding], list[Finding]]:
