@@ -10,6 +10,7 @@ from rosa_client.bringup.graph import Cell, Robot
 from rosa_client.bringup.supervisor import BringupError
 from rosa_client.connection.greeting import robot_id_of
 from rosa_client.operator.bases import parse_bases
+from rosa_client.operator.layout import Base
 from rosa_client.robot_check import robot_problems
 from rosa_contract.config.factory import load_factory
 from rosa_contract.config.robot import load_robot
@@ -24,6 +25,7 @@ class PreflightError(BringupError):
 
 def check_robots(robots: Sequence[Robot]) -> None:
     """Raise `PreflightError` for the first argument or file that no node could work with."""
+    places: dict[Base, str] = {}
     for robot in robots:
         if problem := gateways_problem(robot.gateway):
             raise PreflightError(f"gateway: {problem}")
@@ -31,7 +33,7 @@ def check_robots(robots: Sequence[Robot]) -> None:
         _check("robot", partial(_check_robot, robot))
         _check("description", partial(check_description, robot))
         if robot.base:
-            _check("base", partial(parse_bases, f"{robot.namespace}: {robot.base}"))
+            _check("base", partial(_check_base, robot, places))
         if robot.keys:
             _check("keys", partial(load_robot_keys, robot.keys, robot_id_of(robot.namespace)))
 
@@ -56,6 +58,16 @@ def _check_task(robot: Robot) -> None:
     tasks = load_factory(robot.config).tasks
     if robot.task and robot.task not in tasks:
         raise PreflightError(f"task: no task {robot.task!r} in {robot.config}; known: {', '.join(tasks)}")
+
+
+def _check_base(robot: Robot, places: dict[Base, str]) -> None:
+    """`places`: where the robots before it stand, and this one from now on."""
+    [place] = parse_bases(f"{robot.namespace}: {robot.base}").values()
+    if (other := places.setdefault(place, robot.namespace)) != robot.namespace:
+        raise PreflightError(
+            f"base: {other} and {robot.namespace} would both stand at {robot.base}; leave it empty with fleet:=true, or"
+            " bring each up by itself"
+        )
 
 
 def _check_robot(robot: Robot) -> None:

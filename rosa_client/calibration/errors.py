@@ -20,6 +20,6 @@ class CalibrationError(CausedError):
         "degenerate": "the board or the arm was held in too similar poses",
         "bad_picture": "a picture cannot be read, or has another size than the others",
         "high_residual": "the result does not explain the pictures",
-        "not_written": "the robot file cannot take the result",
+        "not_written": "the robot file cannot take the result, or a file cannot be written",
         "no_robot": "nothing is received from the camera or the joints",
     }

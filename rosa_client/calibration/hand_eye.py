@@ -21,9 +21,9 @@ from rosa_client.calibration.board import Array, BoardSpec
 from rosa_client.calibration.detection import Missed, View
 from rosa_client.calibration.errors import CalibrationError
 from rosa_client.calibration.lens import OUTLIER, OUTLIER_PX, camera_matrix, distortion
+from rosa_client.calibration.names import MIN_VIEWS
 from rosa_contract.config.cameras import Intrinsics
 
-MIN_VIEWS = 8
 MIN_TURN_RAD = np.radians(15.0)
 MIN_AXES = 0.15  # second singular value of the unit axes of the turns, as a share of the first
 MAX_RMS_PX = 2.0

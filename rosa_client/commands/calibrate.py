@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rosa_client.calibration.names import BOARD, REPORT
+from rosa_client.calibration.names import BOARD, MIN_VIEWS, REPORT
 from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.say import say
 from rosa_contract.wording import NEEDS_ROS
@@ -63,7 +63,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--auto", action="store_true", help="move through safe poses around where the arm stands"
     )
     hand.add_argument("--yes", action="store_true", help="with --auto: do not ask before the arm moves")
-    hand.add_argument("--poses", type=int, default=16, help="with --auto: how many; default: %(default)s")
+    hand.add_argument("--poses", type=_poses, default=16, help="with --auto: how many; default: %(default)s")
     hand.add_argument(
         "--distance",
         type=float,
@@ -77,7 +77,18 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def main(arguments: argparse.Namespace) -> int:
     """0 when the result is written; raises `CalibrationError` or `ConfigError` when there is none."""
-    return int(arguments.act(arguments))
+    try:
+        return int(arguments.act(arguments))
+    except OSError as error:
+        from rosa_client.calibration.errors import CalibrationError
+
+        raise CalibrationError("not_written", _told(error)) from None
+
+
+def _poses(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) >= MIN_VIEWS):
+        raise argparse.ArgumentTypeError(f"expected {MIN_VIEWS} poses or more, got {text}")
+    return int(text)
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
@@ -141,7 +152,7 @@ def _hand_eye(arguments: argparse.Namespace) -> int:
     from rosa_client.calibration.board import BoardSpec
     from rosa_client.calibration.detection import Missed, View, find_board, views_of
     from rosa_client.calibration.errors import CalibrationError
-    from rosa_client.calibration.hand_eye import MIN_VIEWS, HandEyeSample, solve_hand_eye
+    from rosa_client.calibration.hand_eye import HandEyeSample, solve_hand_eye
     from rosa_client.calibration.lens import unfitted
     from rosa_client.calibration.mounting import mounting_of
     from rosa_client.calibration.pictures import read_joints, read_pictures
@@ -295,8 +306,15 @@ def _report(
     for line in lines:
         say(line)
     picture = cv2.cvtColor(draw_report(views, residuals, lines[:2]), cv2.COLOR_RGB2BGR)
-    path.write_bytes(cv2.imencode(".png", picture)[1].tobytes())
-    say(f"report: {path}")
+    try:
+        path.write_bytes(cv2.imencode(".png", picture)[1].tobytes())
+        say(f"report: {path}")
+    except OSError as error:  # the result is worth more than its picture
+        say(f"no report: {_told(error)}")
+
+
+def _told(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
 
 
 def _write(arguments: argparse.Namespace, key: str, value: dict[str, Any]) -> int:

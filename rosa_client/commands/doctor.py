@@ -17,6 +17,7 @@ from rosa_client.doctor.judges.needs import judge_needs
 from rosa_client.doctor.judges.pictures import judge_pictures, not_asked
 from rosa_contract.config.factory import load_factory
 from rosa_contract.config.robot import RobotSpec, load_robot
+from rosa_contract.endpoint import MAX_PORT
 from rosa_contract.say import say
 from rosa_contract.wording import NEEDS_ROS
 
@@ -45,6 +46,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--arm",
+        type=_host_port,
         default="",
         metavar="HOST[:PORT]",
         help="the arm's own computer; without it none is connected to",
@@ -81,7 +83,7 @@ def check(
     arguments: argparse.Namespace, spec: RobotSpec, tightest: tuple[str, float] | None
 ) -> Iterator[Finding]:
     """Every check in the order in which a person repairs things; a line comes as soon as it is known."""
-    from rosa_client.doctor.probes.controllers import controllers_of, gripper_actions_of
+    from rosa_client.doctor.probes.controllers import controllers_of, gripper_actions_of, manager_of
     from rosa_client.doctor.probes.driver import driver_problem
     from rosa_client.doctor.probes.host import HostClockWatch, host_fact
     from rosa_client.doctor.probes.needs import needs_fact
@@ -93,7 +95,9 @@ def check(
     yield judge_driver(spec.arm_driver, driver_problem(spec))
     yield from _address(arguments.arm, hard, is_franka(spec))
     controllers = controllers_of(arguments.robot, spec, arguments.name)
-    yield from _robot(arguments, spec, controllers, gripper_actions_of(arguments.robot, spec, arguments.name))
+    manager = manager_of(arguments.robot, spec, arguments.name)
+    actions = gripper_actions_of(arguments.robot, spec, arguments.name)
+    yield from _robot(arguments, spec, controllers, manager, actions)
     yield from judge_host(host_fact(arguments.recordings, watch), hard)
 
 
@@ -119,15 +123,16 @@ def _address(address: str, hard: bool, franka: bool) -> list[Finding]:
         return judge_address(None, hard, franka)
     from rosa_client.doctor.probes.address import FCI_PORT, address_fact
 
-    host, colon, port = address.partition(":")
+    host, _, port = address.partition(":")
     known = FCI_PORT if franka else None
-    return judge_address(address_fact(host, int(port) if colon and port.isdigit() else known), hard, franka)
+    return judge_address(address_fact(host, int(port) if port else known), hard, franka)
 
 
 def _robot(
     arguments: argparse.Namespace,
     spec: RobotSpec,
     controllers: Mapping[str, tuple[str, str]],
+    manager: str,
     actions: Mapping[str, str],
 ) -> Iterator[Finding]:
     try:
@@ -137,7 +142,7 @@ def _robot(
         yield skipped("arm", "no_ros", why)
         yield from (not_asked(name, why) for name in spec.cameras)
         return
-    pictures, arm = listen(arguments.name, spec.cameras, controllers, actions, arguments.seconds)
+    pictures, arm = listen(arguments.name, spec.cameras, controllers, actions, arguments.seconds, manager)
     yield from judge_arm(spec.arm_driver, spec.joints, arm, is_franka(spec))
     for fact in pictures:
         yield judge_pictures(fact, spec.cameras[fact.camera], spec.max_sensor_age_ms / 1000)
@@ -159,6 +164,16 @@ def is_franka(spec: RobotSpec) -> bool:
     gripper = spec.arm.get("gripper")
     kind = gripper.get("kind") if isinstance(gripper, Mapping) else None
     return "franka" in (spec.arm_driver, kind) or bool(spec.arm.get("robot_state"))
+
+
+def _host_port(text: str) -> str:
+    if not text:
+        return text  # the default is read like what is given
+    host, colon, port = text.partition(":")
+    possible = port.isascii() and port.isdigit() and 1 <= int(port) <= MAX_PORT
+    if not host or (colon and not possible):
+        raise argparse.ArgumentTypeError(f"expected HOST or HOST:PORT, got {text!r}")
+    return text
 
 
 def _seconds(text: str) -> float:

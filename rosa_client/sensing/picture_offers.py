@@ -1,4 +1,6 @@
-"""Publishers of pictures that DDS never connects: another type, or a weaker QoS than the robot file asks for."""
+"""Publishers of pictures that are not taken: DDS never connects another type, or a weaker QoS than the robot file asks
+for; and a message may say that its picture has another format.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,11 @@ RAW, COMPRESSED = "sensor_msgs/Image", "sensor_msgs/CompressedImage"
 def picture_type(spec: CameraSpec) -> str:
     """The type of message in which the pictures of `spec` come."""
     return RAW if spec.encoding == "rgb8" else COMPRESSED
+
+
+def wrong_format(text: str, spec: CameraSpec) -> str:
+    """Why a `CompressedImage` with the format `text` is not one of `spec`, in words; empty when it is."""
+    return "" if spec.encoding in text else f"expected {spec.encoding} pictures, got {text!r}"
 
 
 def why_unmatched(offers: Sequence[tuple[str, bool]], spec: CameraSpec) -> str:

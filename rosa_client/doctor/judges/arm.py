@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, skipped
+from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, inactive, skipped
 from rosa_client.drivers.arms.action_names import short, why_missing
+from rosa_client.drivers.arms.ros2_control_rules import ACTIVE
 
 # Franka's documentation of libfranka, "Network bandwidth, delay and jitter test": one period is 1 ms, and of that
 # the controller and the control box need their shares.
 FCI_WARN_MS, FCI_FAIL_MS = 0.5, 1.0
 MIN_JOINT_STATES_HZ = 20.0
+ARM_NODE = "arm_node"
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class AddressFact:
 
     host: str
     port: int | None  # None: only pinged
-    connected: bool
+    connected: bool  # without a port: its name is known
     problem: str = ""
     pings_ms: Sequence[float] = ()
     sent: int = 0  # pings; 0: there is no ping here
@@ -32,11 +34,15 @@ class ArmFact:
 
     state: str = ""  # holding, playing, moving or returning
     fault: str = ""
+    node_state: str = ""  # of the arm node's life cycle, such as inactive; empty: not known
     emergency_stop: bool = False
     joints: Sequence[str] = ()  # of joint_states; empty: none came
     joints_hz: float = 0.0
     # With ros2_control: controller -> its topic, and whether somebody is at its other end.
     controllers: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
+    states: Mapping[str, str] = field(
+        default_factory=dict
+    )  # controller -> its state, as its manager lists it
     # Action that the gripper needs -> its type, and the types that somebody serves under that name.
     actions: Mapping[str, tuple[str, Sequence[str]]] = field(default_factory=dict)
 
@@ -47,8 +53,11 @@ def judge_arm(driver: str, joints: Sequence[str], fact: ArmFact, franka: bool) -
     for name, (topic, there) in fact.controllers.items():
         check = f"controller.{name}"
         words = f"start it: ros2 control switch_controllers --activate {name}; see `ros2 control list_controllers`"
-        missing = Finding(check, FAIL, "no_controller", f"nobody is at {topic}", words)
-        findings.append(fine(check, f"is at {topic}") if there else missing)
+        # One that is loaded subscribes and obeys nothing; one that is not listed may have another name.
+        state = fact.states.get(name, ACTIVE)
+        problem = f"nobody is at {topic}" if not there else "" if state == ACTIVE else f"it is {state}"
+        missing = Finding(check, FAIL, "no_controller", problem, words)
+        findings.append(missing if problem else fine(check, f"is at {topic}"))
     if fact.actions:
         findings.append(_gripper(fact))
     return [*findings, _state(driver, fact, franka), _joints(joints, fact)]
@@ -71,6 +80,8 @@ def _state(driver: str, fact: ArmFact, franka: bool) -> Finding:
     if fact.emergency_stop:
         do = 'release it: rosa operator release ROBOT --why "..."'
         return Finding(check, FAIL, "emergency_stop", "its emergency stop is latched", do)
+    if found := inactive(check, ARM_NODE, fact.node_state):
+        return found
     if fact.fault:
         how = "as docs/franka.md says" if franka else "on its own controller, as its maker says"
         do = (
@@ -92,12 +103,12 @@ def _joints(joints: Sequence[str], fact: ArmFact) -> Finding:
     missing = [name for name in joints if name not in fact.joints]
     if missing:
         words = f"{', '.join(missing)} missing; heard: {', '.join(fact.joints)}"
-        return Finding(
-            check, FAIL, "wrong_joints", words, "correct `joints` in the robot file: prefixes differ"
-        )
+        do = "the arm node was started with another robot file: give it this one"
+        return Finding(check, FAIL, "wrong_joints", words, do)
     if fact.joints_hz < MIN_JOINT_STATES_HZ:
         words = f"{len(joints)} joints at {fact.joints_hz:.0f} Hz, expected {MIN_JOINT_STATES_HZ:g} at least"
-        return Finding(check, WARN, "slow", words, "raise the rate of the joint_state_broadcaster")
+        do = f"raise joint_state_rate_hz of the {ARM_NODE}; at its 50 Hz, end what else keeps this machine busy"
+        return Finding(check, WARN, "slow", words, do)
     return fine(check, f"{len(joints)} joints at {fact.joints_hz:.0f} Hz")
 
 
@@ -113,19 +124,19 @@ def judge_address(fact: AddressFact | None, hard_real_time: bool, franka: bool) 
     """The arm's own computer, where its address was passed."""
     if fact is None:
         return [skipped("arm_address", "no_address", "no --arm given")]
-    if fact.port is None:
-        do = "pass it with its port to have that looked at: --arm HOST:PORT"
-        return [
-            skipped("arm_address", "no_port", f"{fact.host} is only pinged", do),
-            _ping(fact, hard_real_time),
-        ]
-    place = f"{fact.host}:{fact.port}"
+    place = fact.host if fact.port is None else f"{fact.host}:{fact.port}"
     if not fact.connected:
         words = f"{place} takes no connection: {fact.problem}"
         do = "check cable and address" + (
             "; in Desk unlock the brakes and activate FCI" if franka else " and port"
         )
         return [Finding("arm_address", FAIL, "unreachable", words, do)]
+    if fact.port is None:
+        do = "pass it with its port to have that looked at: --arm HOST:PORT"
+        return [
+            skipped("arm_address", "no_port", f"{fact.host} is only pinged", do),
+            _ping(fact, hard_real_time),
+        ]
     return [fine("arm_address", f"{place} takes connections"), _ping(fact, hard_real_time)]
 
 

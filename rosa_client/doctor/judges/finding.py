@@ -39,6 +39,17 @@ def skipped(check: str, cause: str, found: str, do: str = "") -> Finding:
     return Finding(check, SKIPPED, cause, found, do)
 
 
+def inactive(check: str, node: str, state: str) -> Finding | None:
+    """A managed node that is there and does not work: whoever manages it has not begun; None: it is active."""
+    if state in ("", "active"):
+        return None
+    step = "activate" if state == "inactive" else "configure, then activate"
+    do = (
+        f"{step} it, as its lifecycle manager does: ros2 lifecycle set /ROBOT/{node} {step.partition(',')[0]}"
+    )
+    return Finding(check, FAIL, "inactive", f"its {node} is {state}, so it does nothing yet", do)
+
+
 def status_of(findings: Sequence[Finding]) -> int:
     """Exit status: 1 when any check failed. A warning or a skipped check is no failure."""
     return int(any(finding.level == FAIL for finding in findings))

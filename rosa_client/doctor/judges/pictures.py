@@ -9,7 +9,7 @@ from itertools import pairwise
 import cv2
 import numpy as np
 
-from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, skipped
+from rosa_client.doctor.judges.finding import FAIL, WARN, Finding, fine, inactive, skipped
 from rosa_client.sensing.clock_difference import SAMPLES, clock_difference
 from rosa_client.sensing.frozen_picture import fingerprint
 from rosa_client.sensing.picture_size import wrong_size
@@ -25,6 +25,7 @@ OK_SHARE, WARN_SHARE = (
 SHARP = 30.0
 SHARPNESS_HEIGHT_PX = 96
 DARK, BRIGHT = 12.0, 243.0  # mean grey of a covered lens, and of one that looks into the sun
+CAMERA_NODE = "camera_node"
 ENOUGH = 5  # pictures; with fewer, equal ones say nothing
 
 
@@ -40,11 +41,14 @@ class PicturesFact:
     seconds: float = 0.0
     largest_gap_s: float = 0.0
     size: tuple[int, int] = (0, 0)  # (width, height) of the newest, px
-    distinct: int = 0  # pictures that differ from all others
+    distinct: int = 0  # pictures that differ from all others, of those that were looked at
     sharpness: float = 0.0  # median, as `sharpness_of`
     brightness: float = 0.0  # median of the mean grey, 0..255
     changed: float = 0.0  # median of the mean difference between neighbours, grey levels
     problem: str = ""  # why a picture could not be read
+    node_state: str = (
+        ""  # of its camera node's life cycle, such as inactive; empty: not known, or another's node
+    )
     stamps: Sequence[tuple[float, float]] = ()  # (arrival, age by the header) of the latest, s
 
 
@@ -59,27 +63,28 @@ def sharpness_of(rgb: Rgb) -> float:
 
 def pictures_fact(
     nothing: PicturesFact,
-    pictures: Sequence[tuple[float, EncodedImage, Rgb]],
+    times_s: Sequence[float],
+    pictures: Sequence[tuple[EncodedImage, Rgb]],
     stamps: Sequence[tuple[float, float]],
     problem: str = "",
 ) -> PicturesFact:
-    """From `pictures`: (time of arrival s, as it came, decoded (height, width, 3)), and `stamps` as in the fact.
+    """From `times_s`, when each picture arrived, `pictures`, those that were looked at: (as it came, decoded (height,
+    width, 3)), and `stamps` as in the fact.
 
     `nothing`: what is known without a picture.
     """
     if not pictures:
         return replace(nothing, problem=problem)
-    times = [at_s for at_s, _, _ in pictures]
-    greys = [cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float64) for _, _, rgb in pictures]
+    greys = [cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float64) for _, rgb in pictures]
     differences = [float(np.abs(a - b).mean()) for a, b in pairwise(greys) if a.shape == b.shape]
-    height, width = pictures[-1][2].shape[:2]
+    height, width = pictures[-1][1].shape[:2]
     return replace(
         nothing,
-        count=len(pictures),
-        largest_gap_s=max(np.diff(times), default=nothing.seconds),
+        count=len(times_s),
+        largest_gap_s=max(np.diff(times_s), default=nothing.seconds),
         size=(width, height),
-        distinct=len({fingerprint(image) for _, image, _ in pictures}),
-        sharpness=float(np.median([sharpness_of(rgb) for _, _, rgb in pictures])),
+        distinct=len({fingerprint(image) for image, _ in pictures}),
+        sharpness=float(np.median([sharpness_of(rgb) for _, rgb in pictures])),
         brightness=float(np.median([grey.mean() for grey in greys])),
         changed=float(np.median(differences)) if differences else 0.0,
         problem=problem,
@@ -138,6 +143,8 @@ def _nothing(check: str, fact: PicturesFact) -> Finding:
         words = f"its pictures on {fact.topic} {fact.unmatched}"
         do = "correct `encoding`, `topic` or `reliability` of the camera in the robot file"
         return Finding(check, FAIL, "unmatched", words, do)
+    if found := inactive(check, CAMERA_NODE, fact.node_state):
+        return found
     words = f"its node is there, but no picture came on {fact.topic} in {fact.seconds:.1f} s"
     return Finding(check, FAIL, "no_picture", words, "check cable and device; the log of its node says more")
 

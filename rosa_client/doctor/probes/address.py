@@ -16,15 +16,17 @@ TIME = re.compile(r"time=([\d.]+) ms")
 
 
 def address_fact(host: str, port: int | None) -> AddressFact:
-    """One connection, closed at once, then `PINGS` pings; without a port only the pings."""
+    """One connection, closed at once, then `PINGS` pings; without a port only the pings, of a name that is known."""
     problem = ""
-    if port is not None:
-        try:
+    try:
+        if port is None:
+            socket.getaddrinfo(host, None)
+        else:
             socket.create_connection((host, port), CONNECT_S).close()
-        except UnicodeError as error:  # a name with two dots in a row, or a part that is too long
-            problem = str(error)
-        except OSError as error:
-            problem = error.strerror or str(error)
+    except UnicodeError as error:  # a name with two dots in a row, or a part that is too long
+        problem = str(error)
+    except OSError as error:
+        problem = error.strerror or str(error)
     times_ms, sent = pings(host) if not problem else ((), 0)
     return AddressFact(host, port, not problem, problem, times_ms, sent)
 

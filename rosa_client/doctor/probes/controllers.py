@@ -27,6 +27,19 @@ def controllers_of(source: str, spec: RobotSpec, robot: str) -> dict[str, tuple[
     }
 
 
+def manager_of(source: str, spec: RobotSpec, robot: str) -> str:
+    """The service that lists the controllers; empty for any other arm driver, and where none is to be asked.
+
+    `source` and `robot` as above. Raises `ConfigError`.
+    """
+    if spec.arm_driver != "ros2_control":
+        return ""
+    settings = arm_settings(source, spec.arm_driver, spec.arm)
+    assert isinstance(settings, Ros2ControlSettings)
+    manager = settings.controller_manager
+    return manager and f"{resolve(controllers_namespace(robot, settings), manager)}/list_controllers"
+
+
 def gripper_actions_of(source: str, spec: RobotSpec, robot: str) -> dict[str, str]:
     """The actions that the gripper needs -> their types; empty for any other arm driver, and without a gripper.
 

@@ -197,14 +197,11 @@ class Ros2ControlArm:
         self._executor.shutdown()
 
     def _open_ports(self, base: str, topic: str) -> None:
+        """Clients come before subscriptions, on purpose. A server that is seen may not have seen its client yet: it
+        would do what it is asked, and drop its answer after 0.1 s. Who subscribes is told to a node in the order in
+        which it was made, so controllers that are heard know the clients as well."""
         settings, node = self._settings, self._node
-        node.create_subscription(JointState, topic, self._on_joints, ALL)
-        self._topic = topic
-        steady_timer(node, PUBLISHERS_EVERY_S, self._look_for_publishers)
         bodies = [link.body for link in self._link.grippers]
-        told = {resolve(base, body.settings.joint_states) for body in bodies if body.settings.joint_states}
-        for fingers in sorted(told - {topic}):
-            node.create_subscription(JointState, fingers, self._on_joints, NEWEST)
         self._names = [settings.joint_prefix + name for name in self._spec.joints]
         controller = resolve(base, settings.controller)
         if settings.command == FORWARD_POSITION:
@@ -222,6 +219,12 @@ class Ros2ControlArm:
         self._robot: VendorState | None = None
         if settings.robot_state or settings.error_recovery:
             self._robot = VendorState(node, base, settings, self._packages, self._on_robot)
+        node.create_subscription(JointState, topic, self._on_joints, ALL)
+        self._topic = topic
+        steady_timer(node, PUBLISHERS_EVERY_S, self._look_for_publishers)
+        told = {resolve(base, body.settings.joint_states) for body in bodies if body.settings.joint_states}
+        for fingers in sorted(told - {topic}):
+            node.create_subscription(JointState, fingers, self._on_joints, NEWEST)
 
     def _send(self, command: Command) -> None:
         if self._settings.command == FORWARD_POSITION:

@@ -79,14 +79,15 @@ class Manager:
         self._settings = settings
         self._heard = heard
         self._services = services
-        self._list: Client[Any, Any] = node.create_client(
-            services.ListControllers, f"{manager}/list_controllers"
-        )
         self._switch: Client[Any, Any] = node.create_client(
             services.SwitchController, f"{manager}/switch_controller"
         )
         self._hardware: Client[Any, Any] = node.create_client(
             services.SetHardwareComponentState, f"{manager}/set_hardware_component_state"
+        )
+        # Last, on purpose: whoever answers it knows the others, see `Ros2ControlArm`.
+        self._list: Client[Any, Any] = node.create_client(
+            services.ListControllers, f"{manager}/list_controllers"
         )
         self._pending: Any = None
         self._asked = 0  # turns since the open question was asked
@@ -145,13 +146,13 @@ class VendorState:
     ) -> None:
         """`heard` gets each state: robot mode, names of the present errors."""
         self._heard = heard
-        if settings.robot_state:
-            kind = found["franka_msgs.msg"].FrankaRobotState
-            node.create_subscription(kind, resolve(base, settings.robot_state), self._on_state, NEWEST)
         self._recovery: ActionClient[Any, Any, Any] | None = None
         if settings.error_recovery:
             self._kind = found["franka_msgs.action"].ErrorRecovery
             self._recovery = ActionClient(node, self._kind, resolve(base, settings.error_recovery))
+        if settings.robot_state:
+            kind = found["franka_msgs.msg"].FrankaRobotState
+            node.create_subscription(kind, resolve(base, settings.robot_state), self._on_state, NEWEST)
 
     def clear_error(self) -> str:
         """Run the error recovery; returns why it failed, or an empty text."""

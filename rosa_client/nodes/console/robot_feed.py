@@ -24,6 +24,7 @@ from rosa_interfaces.srv import OperatorDecision, ReleaseEmergencyStop
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
+from rosa_client.motion.emergency_stop import STOPPED
 from rosa_client.nodes.base.qos import AUDITS, LATEST
 from rosa_client.operator.choices import DECIDE, RELEASE, STOP, Click
 from rosa_client.operator.robot_view import PlacedArm, RobotView, natural
@@ -59,7 +60,7 @@ class RobotFeed:
         self._node = node
         self._arms: list[PlacedArm] = []
         self.zones: list[Zone] = []  # corners of its workspaces
-        self._waiting: list[tuple[float, Any, Answered]] = []
+        self._waiting: list[tuple[float, Any, Answered, Any]] = []
         view = self.view
         listened: list[tuple[Any, str, Callable[[float, Any], None], QoSProfile]] = [
             (RobotStatus, STATUS, view.hear_status, LATEST),
@@ -126,7 +127,17 @@ class RobotFeed:
         for entry in late:
             self._waiting.remove(entry)
             entry[1].cancel()
-            entry[2](False, f"no answer within {ANSWER_S:g} s")
+            silence = f"no answer within {ANSWER_S:g} s"
+            if entry[3] is self._stop and self._says_stopped(now_s):
+                entry[2](True, f"latched, as the arm says; {silence}")
+            else:
+                entry[2](False, silence)
+
+    def _says_stopped(self, now_s: float) -> bool:
+        """Whether the arm node says by itself, and now, that the stop is latched and nothing else is wrong."""
+        view = self.view
+        well = view.arm is not None and view.arm.fault in ("", STOPPED.reason)
+        return well and view.stopped and not view.arm_silent_for_s(now_s)
 
     def _call(self, client: Any, request: Any, who: str, answered: Answered) -> None:
         if not client.service_is_ready():
@@ -134,7 +145,7 @@ class RobotFeed:
             answered(False, f"{sent}the {who} of {self.view.label} does not answer; is it running?")
             return
         future = client.call_async(request)
-        entry = (time.monotonic() + ANSWER_S, future, answered)
+        entry = (time.monotonic() + ANSWER_S, future, answered, client)
         self._waiting.append(entry)
 
         def done(_: Any) -> None:

@@ -22,7 +22,7 @@ from rosa_client.nodes.base.qos import asked, offers
 from rosa_client.ros.clock import steady_timer
 from rosa_client.sensing.clock_difference import ClockWatch
 from rosa_client.sensing.frozen_picture import FrozenPictures, fingerprint
-from rosa_client.sensing.picture_offers import why_unmatched
+from rosa_client.sensing.picture_offers import why_unmatched, wrong_format
 from rosa_client.sensing.picture_size import wrong_size
 from rosa_client.sensing.sample_age import SampleTimes
 from rosa_contract.clock import MonotonicClock
@@ -141,8 +141,8 @@ class Sensors:
 
         def keep(message: CompressedImage) -> None:
             data = memoryview(message.data).cast("B")
-            if spec.encoding not in message.format:
-                self._refuse(name, f"expected {spec.encoding} pictures, got {message.format!r}")
+            if words := wrong_format(message.format, spec):
+                self._refuse(name, words)
                 return
             try:
                 height, width = written_size(spec.encoding, data)

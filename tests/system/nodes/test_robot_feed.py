@@ -11,13 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 import rclpy
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rosa_interfaces.msg import ActionChunk, ArmCommand
-from std_msgs.msg import String
+from rosa_interfaces.msg import ActionChunk, ArmCommand, ArmStatus
+from std_msgs.msg import Bool, String
+from std_srvs.srv import Trigger
 
+from rosa_client.motion.emergency_stop import STOPPED
 from rosa_client.nodes.base.qos import LATEST
+from rosa_client.nodes.console import robot_feed
 from rosa_client.nodes.console.robot_feed import RobotFeed
+from rosa_client.operator.choices import STOP, Click
 from rosa_client.operator.shape import TOPIC, shape_text
 from rosa_contract.config.robot import RobotSpec, load_robot
 from rosa_contract.kinematics.chain import Chain
@@ -106,3 +111,46 @@ def test_a_robot_that_tells_nonsense_is_not_drawn_and_said_so(
 
     stage.until(heard)
     assert not feed.zones and kept is not None
+
+
+@pytest.mark.parametrize(
+    ("latches", "fault"),
+    [
+        (True, ""),
+        (True, STOPPED.reason),  # as of an order that came afterwards
+        (True, "the arm driver has blocked the control loop for 2.0 s"),
+        (False, ""),
+    ],
+)
+def test_a_stop_whose_answer_is_lost_is_known_by_what_the_arm_says(
+    stage: Stage, latches: bool, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stop waits for nothing, so the arm node may not know whom to answer: it stops, and nobody hears of it."""
+    monkeypatch.setattr(robot_feed, "ANSWER_S", 0.5)
+    nobody = MutuallyExclusiveCallbackGroup()
+    lost = stage.robots.create_service(Trigger, "/mute/arm_node/emergency_stop", print, callback_group=nobody)
+    nobody.can_execute = lambda entity: False  # type: ignore[method-assign]
+    status = stage.robots.create_publisher(ArmStatus, "/mute/arm_status", 10)
+    said = ArmStatus()
+
+    def on_press(_: Bool) -> None:
+        said.emergency_stop, said.fault = latches, fault
+
+    stage.robots.create_subscription(Bool, "/mute/emergency_stop", on_press, 10)
+    stage.robots.create_timer(0.05, lambda: status.publish(said))
+    feed = RobotFeed(stage.panel, "/mute")
+    stage.until(lambda: feed.ready(STOP) and feed.view.arm is not None)
+    answers: list[tuple[bool, str]] = []
+    feed.ask(Click(STOP), "ada", "", lambda accepted, reason: answers.append((accepted, reason)))
+    stage.until(lambda: (feed.view.stopped, feed.view.arm.fault) == (latches, fault))
+    assert not answers
+
+    def answered() -> bool:
+        feed.check_answers(time.monotonic())
+        return bool(answers)
+
+    stage.until(answered)
+    [(accepted, reason)] = answers
+    assert accepted == (latches and "blocked" not in fault)
+    assert ("latched" in reason) == accepted and "no answer within 0.5 s" in reason
+    assert lost is not None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rosa_client.bringup.graph import Cell, Robot
+from rosa_client.bringup.graph import Cell, Robot, robots_of
 from rosa_client.bringup.preflight import check_robots, check_server
 from rosa_client.bringup.supervisor import BringupError
 
@@ -67,6 +67,15 @@ def test_a_camera_whose_name_is_no_part_of_a_topic_is_refused(name: str, tmp_pat
 
 def test_a_place_that_is_no_place_is_refused() -> None:
     assert refusal(replace(GOOD, base="0 0")).startswith("base: ")
+
+
+def test_two_robots_at_one_place_are_refused() -> None:
+    """`base` with `fleet:=true` was that of each robot: in TF and on the panel they stood in each other."""
+    pair = replace(GOOD, config=str(ROOT / "configs" / "two_robots.yaml"), base="1 0 0 0")
+    with pytest.raises(BringupError) as caught:
+        check_robots(robots_of(pair, Cell(fleet=True)))
+    assert str(caught.value).startswith("base: panda0 and panda1 would both stand at 1 0 0 0")
+    check_robots(robots_of(replace(pair, base=""), Cell(fleet=True)))
 
 
 def test_a_camera_on_a_link_that_the_robot_does_not_have_is_refused(tmp_path: Path) -> None:

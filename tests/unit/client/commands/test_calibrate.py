@@ -83,7 +83,7 @@ def by_itself(cell: Cell, robot: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     robot.write_text(yaml.safe_dump(document))
     monkeypatch.setattr(calibrate, "_client", lambda *_: nullcontext(cell))
     monkeypatch.setattr("sys.stdin", cell)
-    words = ("--auto", "--poses", "2", "--save", str(robot.parent / "new"))
+    words = ("--auto", "--poses", "8", "--save", str(robot.parent / "new"))
     return main(["calibrate", "hand-eye", str(robot), "front", *words])
 
 
@@ -105,6 +105,15 @@ def test_an_arm_that_was_moved_before_the_yes_moves_around_where_it_stands_now(
     assert cell.moved[-1] == there, "it goes back to where it was found"
 
 
+@pytest.mark.parametrize("count", ["0", "-1", "7", "many"])
+def test_fewer_poses_than_a_place_needs_are_wrong_input_and_nothing_moves(
+    robot: Path, count: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["calibrate", "hand-eye", str(robot), "front", "--auto", "--yes", "--poses", count])
+    assert f"expected 8 poses or more, got {count}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["board.pdf", "board.png"])
 def test_the_board_is_written(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / name
@@ -114,6 +123,34 @@ def test_the_board_is_written(tmp_path: Path, name: str, capsys: pytest.CaptureF
         assert cv2.imread(str(path)).shape == (2100, 2940, 3)
     else:
         assert path.read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["board", "NOWHERE"], ["camera", "ROBOT", "front", "--save", "NOWHERE"]],
+)
+def test_a_file_that_cannot_be_written_is_told_in_a_line(
+    tmp_path: Path, robot: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    names = {"ROBOT": str(robot), "NOWHERE": str(tmp_path / "file" / "board.pdf")}
+    assert main(["calibrate", *(names.get(word, word) for word in words)]) == 2
+    assert f"{names['NOWHERE']}: Not a directory" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_lens_is_written_also_where_its_report_cannot_be(
+    tmp_path: Path, robot: Path, lens_scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody has held the board for a quarter of an hour."""
+    folder, report = (
+        kept(tmp_path / "pictures", lens_scene, joints=False),
+        str(tmp_path / "nowhere" / "r.png"),
+    )
+    given = ["front", "--images", str(folder), "--report", report]
+    assert main(["calibrate", "camera", str(robot), *given]) == 0
+    assert load_robot(robot).cameras["front"].intrinsics is not None
+    assert f"no report: {report}: No such file or directory" in capsys.readouterr().out
 
 
 @pytest.mark.slow

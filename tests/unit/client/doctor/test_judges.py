@@ -193,8 +193,9 @@ def scene(seed: int = 0, noise: float = 3.0) -> np.ndarray:
 
 
 def measured(pictures: list[np.ndarray]) -> PicturesFact:
-    timed = [(0.05 * i, encode_image(rgb), rgb) for i, rgb in enumerate(pictures)]
-    return pictures_fact(PicturesFact("front", 1, seconds=0.05 * len(timed)), timed, [])
+    times_s = [0.05 * i for i in range(len(pictures))]
+    looked_at = [(encode_image(rgb), rgb) for rgb in pictures]
+    return pictures_fact(PicturesFact("front", 1, seconds=0.05 * len(times_s)), times_s, looked_at, [])
 
 
 def test_pictures_are_measured_as_they_are() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import socket
 import sys
 import threading
@@ -69,6 +70,25 @@ def test_an_address_that_cannot_be_one_takes_no_connection() -> None:
 def test_without_a_port_nothing_is_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "create_connection", lambda *_: pytest.fail("connected"))
     assert address_fact("127.0.0.1", None).connected
+
+
+@pytest.mark.parametrize("host", ["no-such-arm.invalid", "172.16..2"])
+def test_a_host_that_there_is_not_is_no_host_that_cannot_be_pinged(host: str) -> None:
+    """Without a port it is only pinged, and of a name that it does not know `ping` says nothing that counts."""
+    [found] = doctor._address(host, False, False)
+    assert (found.level, found.cause) == ("fail", "unreachable"), found
+    assert host in found.found
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:abc", "127.0.0.1:70000", "127.0.0.1:", ":1337", "fe80::1"])
+def test_an_address_with_a_slip_is_wrong_input(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Port 70000 would be 4464, and any word no port at all."""
+    parser = doctor.add_parser(argparse.ArgumentParser().add_subparsers())
+    with pytest.raises(SystemExit):
+        parser.parse_args(["robot.yaml", "--arm", text])
+    assert f"expected HOST or HOST:PORT, got {text!r}" in capsys.readouterr().err
+    assert parser.parse_args(["robot.yaml", "--arm", "172.16.0.2:1337"]).arm == "172.16.0.2:1337"
+    assert parser.parse_args(["robot.yaml"]).arm == ""
 
 
 def test_no_address_is_connected_to_that_was_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
