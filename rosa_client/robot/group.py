@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -54,6 +55,7 @@ class RobotGroup:
             )
             for number in range(count)
         ]
+        self._lock, self._closed = threading.Lock(), False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rosa-robots", daemon=True)
         self._thread.start()
@@ -72,8 +74,6 @@ class RobotGroup:
         `prompts`: one for all, or by robot. Every call ends before this returns; the first error of the lowest robot is
         raised then: `RobotError`, as of `Robot.infer`.
         """
-        if self._loop.is_closed():
-            raise RobotError("closed", "the robots were closed")
         if unknown := sorted(set(observations) - set(range(self.count))):
             raise ValueError(f"there are robots 0 to {self.count - 1}, not {unknown}")
 
@@ -90,37 +90,34 @@ class RobotGroup:
             ]
             return await asyncio.gather(*calls, return_exceptions=True)
 
+        with self._lock:  # `close` waits for whatever was begun before it
+            if self._closed:
+                raise RobotError("closed", "the robots were closed")
+            future = asyncio.run_coroutine_threadsafe(ask(), self._loop)
         answers: dict[int, Answer] = {}
-        for number, answer in sorted(
-            zip(observations, self._run(ask()), strict=True), key=lambda one: one[0]
-        ):
+        for number, answer in sorted(zip(observations, _result(future), strict=True), key=lambda one: one[0]):
             if isinstance(answer, BaseException):
                 raise answer
             answers[number] = answer
         return answers
 
     def close(self) -> None:
-        """All say goodbye. May be called twice."""
-        if self._loop.is_closed():
-            return
+        """All say goodbye; calls that are under way end with the cause `closed`. May be called twice."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
 
         async def leave() -> None:
             for robot in self._robots:
                 robot.close()
+            calls = asyncio.all_tasks() - {asyncio.current_task()}
+            await asyncio.gather(*calls, return_exceptions=True)
 
-        self._run(leave())
+        _result(asyncio.run_coroutine_threadsafe(leave(), self._loop))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(ENDS_WITHIN_S)
         self._loop.close()
-
-    def _run(self, what: Coroutine[Any, Any, Any]) -> Any:
-        """In the robots' thread. An interrupt of the caller cancels it."""
-        future = asyncio.run_coroutine_threadsafe(what, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
 
     def __enter__(self) -> Self:
         return self
@@ -129,6 +126,15 @@ class RobotGroup:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _result(future: Future[Any]) -> Any:
+    """Of what runs in the robots' thread. An interrupt of the caller cancels it."""
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
 
 
 class GroupQueue:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, cast
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from rosa_client.robot.answer import Answer
 from rosa_client.robot.errors import RobotError
 from rosa_client.robot.group import GroupQueue, RobotGroup
+
+PATIENCE_S = 10.0
 
 
 class Group:
@@ -82,3 +85,33 @@ def test_what_cannot_be_meant_is_refused() -> None:
         pytest.raises(ValueError, match="robots 0 to 1"),
     ):
         group.infer({2: {}})
+
+
+class Noticed(dict[str, Any]):
+    """An observation that tells when it is looked at."""
+
+    def __init__(self, looked: threading.Event) -> None:
+        super().__init__(joint_position=np.zeros(7, np.float32))
+        self._looked = looked
+
+    def items(self) -> Any:
+        self._looked.set()
+        return super().items()
+
+
+def test_a_call_that_another_thread_waits_for_ends_when_the_group_is_closed() -> None:
+    for _ in range(20):  # who was first was chance
+        group, begun, causes = RobotGroup("tcp://127.0.0.1:1", "pick", 8), threading.Event(), list[str]()
+
+        def asks(group: RobotGroup = group, begun: Any = begun, causes: list[str] = causes) -> None:
+            try:
+                group.infer(dict.fromkeys(range(8), Noticed(begun)))
+            except RobotError as error:
+                causes.append(error.cause)
+
+        asking = threading.Thread(target=asks, daemon=True)
+        asking.start()
+        assert begun.wait(PATIENCE_S)
+        group.close()
+        asking.join(PATIENCE_S)
+        assert causes == ["closed"]
