@@ -44,6 +44,7 @@ class AsyncRobot:
         self._link: GatewayLink | None = None
         self._calls: PendingCalls | None = None
         self._waiting: dict[PendingCall, asyncio.Event] = {}  # set when something may have changed for it
+        self._loop: asyncio.AbstractEventLoop | None = None  # in which it connected
         self._look: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -88,7 +89,8 @@ class AsyncRobot:
         if self._link is None or self._calls is None:
             self._link = self._connect(seen)
             self._calls = PendingCalls(self._link, self._connect_within_s)
-            asyncio.get_running_loop().add_reader(self._link.socket.fileno(), self._receive)
+            self._loop = asyncio.get_running_loop()
+            self._loop.add_reader(self._link.socket.fileno(), self._receive)
             self._watch()
         elif words := another_kind(seen, self._link.hello):
             raise RobotError("bad_observation", words)
@@ -120,7 +122,8 @@ class AsyncRobot:
             self._look = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._watch)
 
     def close(self) -> None:
-        """Say goodbye; calls that are under way end with the cause `closed`. May be called twice."""
+        """Say goodbye; calls that are under way end with the cause `closed`. May be called twice, and after the event
+        loop has ended."""
         if self._closed:
             return
         self._closed = True
@@ -130,7 +133,8 @@ class AsyncRobot:
             call.error = call.error or RobotError("closed", "the robot was closed")
             changed.set()
         if self._link is not None:
-            asyncio.get_running_loop().remove_reader(self._link.socket.fileno())
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.remove_reader(self._link.socket.fileno())
             self._link.close()
             self._link = None
 
