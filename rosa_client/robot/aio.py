@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Self
 from rosa_client.connection.link import GatewayLink
 from rosa_client.robot.answer import Answer
 from rosa_client.robot.calls import PendingCall, PendingCalls
-from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS, connector
+from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS, check_process, connector
 from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import Observation, Seen, another_kind, seen_in
 from rosa_contract.config.tasks import SYSTEM1
@@ -42,6 +43,7 @@ class AsyncRobot:
         self._connect = connector(server, task, name, keys, encoding, spaces, resumes)
         self._deadline_ms, self._connect_within_s, self._encoding = deadline_ms, connect_within_s, encoding
         self._link: GatewayLink | None = None
+        self._pid = 0  # of the process that has connected
         self._calls: PendingCalls | None = None
         self._waiting: dict[PendingCall, asyncio.Event] = {}  # set when something may have changed for it
         self._loop: asyncio.AbstractEventLoop | None = None  # in which it connected
@@ -87,12 +89,13 @@ class AsyncRobot:
         if self._closed:
             raise RobotError("closed", "the robot was closed")
         if self._link is None or self._calls is None:
-            self._link = self._connect(seen)
+            self._link, self._pid = self._connect(seen), os.getpid()
             self._calls = PendingCalls(self._link, self._connect_within_s)
             self._loop = asyncio.get_running_loop()
             self._loop.add_reader(self._link.socket.fileno(), self._receive)
             self._watch()
-        elif words := another_kind(seen, self._link.hello):
+        check_process(self._pid)
+        if words := another_kind(seen, self._link.hello):
             raise RobotError("bad_observation", words)
         return self._link, self._calls
 
@@ -127,6 +130,8 @@ class AsyncRobot:
         if self._closed:
             return
         self._closed = True
+        if self._link is not None and self._pid != os.getpid():
+            return  # a forked process: the robot goes on in the other one
         if self._look is not None:
             self._look.cancel()
         for call, changed in self._waiting.items():

@@ -19,7 +19,7 @@ class RobotError(CausedError):
         "call_in_flight": "the component was called again before its call had ended",
         "no_actions": "the answer has no array `actions`",
         "bad_keys": "the robot's keys are missing or unusable",
-        "closed": "the robot was closed",
+        "closed": "the robot was closed, or is another process's, from which this one was forked",
         "no_answer": "nothing is heard from a gateway at this address",
         "silent": "the gateway was heard once, but not for some seconds",
         "disconnected": "the connection to the gateway has ended; the robot makes another one",

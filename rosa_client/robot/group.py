@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -14,7 +15,7 @@ import numpy as np
 
 from rosa_client.robot.aio import AsyncRobot
 from rosa_client.robot.answer import Answer
-from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS
+from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS, check_process
 from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import Observation
 from rosa_contract.config.tasks import SYSTEM1
@@ -55,6 +56,7 @@ class RobotGroup:
             )
             for number in range(count)
         ]
+        self._pid = os.getpid()
         self._lock, self._closed = threading.Lock(), False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rosa-robots", daemon=True)
@@ -90,6 +92,7 @@ class RobotGroup:
             ]
             return await asyncio.gather(*calls, return_exceptions=True)
 
+        check_process(self._pid)
         with self._lock:  # `close` waits for whatever was begun before it
             if self._closed:
                 raise RobotError("closed", "the robots were closed")
@@ -103,6 +106,8 @@ class RobotGroup:
 
     def close(self) -> None:
         """All say goodbye; calls that are under way end with the cause `closed`. May be called twice."""
+        if self._pid != os.getpid():
+            return  # a forked process: the robots go on in the other one
         with self._lock:
             if self._closed:
                 return
