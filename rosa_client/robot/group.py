@@ -160,13 +160,12 @@ class GroupQueue:
         due = {number: seen for number, seen in enumerate(observations) if not self._left.get(number)}
         if due:
             try:
-                answers = self._group.infer(due, **how)
+                for number, answer in self._group.infer(due, **how).items():
+                    steps = min(self._steps, answer.steps) if self._steps else answer.steps
+                    self._left[number] = list(answer.actions[:steps])
             except BaseException:
                 self.clear()
                 raise
-            for number, answer in answers.items():
-                steps = min(self._steps, answer.steps) if self._steps else answer.steps
-                self._left[number] = list(answer.actions[:steps])
         return np.stack([self._left[number].pop(0) for number in range(self._group.count)])
 
     def clear(self, number: int | None = None) -> None:

@@ -22,6 +22,7 @@ class Group:
         self.horizons, self.count = horizons, len(horizons)
         self.asked: list[list[int]] = []
         self.fails = False
+        self.name = "actions"  # of what it answers
 
     def infer(self, observations: dict[int, Any], **how: Any) -> dict[int, Answer]:
         self.asked.append(sorted(observations))
@@ -30,7 +31,7 @@ class Group:
         answers = {}
         for number in observations:
             actions = np.full((self.horizons[number], 2), len(self.asked), np.float32)
-            answers[number] = Answer({"actions": actions}, "", "", 0, 1.0, 1.0, 1.0, 1)
+            answers[number] = Answer({self.name: actions}, "", "", 0, 1.0, 1.0, 1.0, 1)
         return answers
 
 
@@ -62,6 +63,17 @@ def test_after_an_error_nothing_of_an_older_chunk_is_handed_out() -> None:
     with pytest.raises(RobotError):
         queue.next(["a", "b"])
     group.fails = False
+    assert queue.next(["a", "b"])[:, 0].tolist() == [3, 3]
+
+
+def test_an_answer_without_actions_is_such_an_error_too() -> None:
+    group = Group(1, 9)
+    queue = queue_of(group)
+    queue.next(["a", "b"])
+    group.name = "verdicts"
+    with pytest.raises(RobotError):
+        queue.next(["a", "b"])
+    group.name = "actions"
     assert queue.next(["a", "b"])[:, 0].tolist() == [3, 3]
 
 
