@@ -17,7 +17,7 @@ class RobotError(CausedError):
         DEADLINE_MISSED: "no answer came within the deadline; one that comes later is never used",
         "bad_observation": "an observation that cannot be sent, or another kind of observation than before",
         "call_in_flight": "the component was called again before its call had ended",
-        "no_actions": "the answer has no array `actions`",
+        "no_actions": "the answer has no array `actions`, or one that is not (horizon, values)",
         "bad_keys": "the robot's keys are missing or unusable",
         "closed": "the robot was closed, or is another process's, from which this one was forked",
         "no_answer": "nothing is heard from a gateway at this address",
