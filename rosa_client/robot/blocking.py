@@ -83,6 +83,8 @@ class Robot:
                     due_s = calls.step(call, now_s)
                     if call.ended:
                         return call.result()
+                    if self._closed.is_set():
+                        raise RobotError("closed", "the robot was closed")
                     answers = link.poll(due_s - now_s, now_s)
                     now_s = time.monotonic()
                     for response in answers:
@@ -110,7 +112,7 @@ class Robot:
                     self._link.poll(0.0, time.monotonic())
 
     def close(self) -> None:
-        """Say goodbye. May be called twice."""
+        """Say goodbye; a call that another thread waits for ends with the cause `closed`. May be called twice."""
         self._closed.set()
         if self._link is not None and self._pid != os.getpid():
             return  # a forked process: the robot goes on in the other one
