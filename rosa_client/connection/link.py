@@ -87,7 +87,11 @@ class GatewayLink(Greeting):
         """Send without waiting; false when it cannot leave now. Raises `CodecError` for an unsendable request."""
         budget_ms = self.budget_ms(now_s, request.request_id, request.budget_ms)
         request = replace(self.fitting(request), budget_ms=budget_ms)
-        return self._send(codec.encode(request), now_s, answered=True)
+        frames = codec.encode(request)
+        if len(frames[0]) > codec.MAX_ROBOT_HEADER_BYTES:  # a gateway would not say so to this call
+            words = f"at most {codec.MAX_ROBOT_HEADER_BYTES} bytes of prompt and state, got {len(frames[0])}"
+            raise CodecError("too_large", f"Request: expected {words}")
+        return self._send(frames, now_s, answered=True)
 
     def ask(self, component: str, now_s: float) -> bool:
         """Ask for a permit without waiting; false when that cannot leave now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Self
 from rosa_client.connection.link import GatewayLink
 from rosa_client.robot.answer import Answer
 from rosa_client.robot.calls import PendingCall, PendingCalls
-from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS, connector
+from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS, check_process, connector
 from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import Observation, Seen, another_kind, seen_in
 from rosa_contract.config.tasks import SYSTEM1
@@ -42,8 +43,10 @@ class AsyncRobot:
         self._connect = connector(server, task, name, keys, encoding, spaces, resumes)
         self._deadline_ms, self._connect_within_s, self._encoding = deadline_ms, connect_within_s, encoding
         self._link: GatewayLink | None = None
+        self._pid = 0  # of the process that has connected
         self._calls: PendingCalls | None = None
         self._waiting: dict[PendingCall, asyncio.Event] = {}  # set when something may have changed for it
+        self._loop: asyncio.AbstractEventLoop | None = None  # in which it connected
         self._look: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -86,11 +89,13 @@ class AsyncRobot:
         if self._closed:
             raise RobotError("closed", "the robot was closed")
         if self._link is None or self._calls is None:
-            self._link = self._connect(seen)
+            self._link, self._pid = self._connect(seen), os.getpid()
             self._calls = PendingCalls(self._link, self._connect_within_s)
-            asyncio.get_running_loop().add_reader(self._link.socket.fileno(), self._receive)
+            self._loop = asyncio.get_running_loop()
+            self._loop.add_reader(self._link.socket.fileno(), self._receive)
             self._watch()
-        elif words := another_kind(seen, self._link.hello):
+        check_process(self._pid)
+        if words := another_kind(seen, self._link.hello):
             raise RobotError("bad_observation", words)
         return self._link, self._calls
 
@@ -120,17 +125,21 @@ class AsyncRobot:
             self._look = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._watch)
 
     def close(self) -> None:
-        """Say goodbye; calls that are under way end with the cause `closed`. May be called twice."""
+        """Say goodbye; calls that are under way end with the cause `closed`. May be called twice, and after the event
+        loop has ended."""
         if self._closed:
             return
         self._closed = True
+        if self._link is not None and self._pid != os.getpid():
+            return  # a forked process: the robot goes on in the other one
         if self._look is not None:
             self._look.cancel()
         for call, changed in self._waiting.items():
             call.error = call.error or RobotError("closed", "the robot was closed")
             changed.set()
         if self._link is not None:
-            asyncio.get_running_loop().remove_reader(self._link.socket.fileno())
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.remove_reader(self._link.socket.fileno())
             self._link.close()
             self._link = None
 

@@ -33,7 +33,10 @@ class Answer:
         if not found:
             has = ", ".join(self.arrays) or "no arrays"
             raise RobotError("no_actions", f"the answer has no array 'actions' but {has}")
-        return self.arrays[found[0]]
+        chunk = self.arrays[found[0]]
+        if chunk.ndim != 2 or not len(chunk):
+            raise RobotError("no_actions", f"{found[0]}: expected (horizon, values), got {chunk.shape}")
+        return chunk
 
     @property
     def steps(self) -> int:

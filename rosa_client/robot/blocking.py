@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Self
 from rosa_client.connection.link import GatewayLink
 from rosa_client.robot.answer import Answer
 from rosa_client.robot.calls import PendingCalls
-from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS, connector
+from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS, check_process, connector
 from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import Observation, Seen, another_kind, seen_in
 from rosa_contract.config.tasks import SYSTEM1
@@ -48,6 +49,7 @@ class Robot:
         self._connect = connector(server, task, name, keys, encoding, spaces)
         self._deadline_ms, self._connect_within_s, self._encoding = deadline_ms, connect_within_s, encoding
         self._link: GatewayLink | None = None
+        self._pid = 0  # of the process that has connected
         self._calls: PendingCalls | None = None
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -69,6 +71,8 @@ class Robot:
         Raises `DeadlineMissed` when none came in time, and `RobotError` with its `cause` for all else.
         """
         seen = seen_in(observation, self._encoding)
+        if self._link is not None:
+            check_process(self._pid)  # before the lock, which nobody may ever give back there
         with self._lock:
             link, calls = self._connected_for(seen)
             deadline_ms = self._deadline_ms if deadline_ms is None else deadline_ms
@@ -79,6 +83,8 @@ class Robot:
                     due_s = calls.step(call, now_s)
                     if call.ended:
                         return call.result()
+                    if self._closed.is_set():
+                        raise RobotError("closed", "the robot was closed")
                     answers = link.poll(due_s - now_s, now_s)
                     now_s = time.monotonic()
                     for response in answers:
@@ -90,7 +96,7 @@ class Robot:
         if self._closed.is_set():
             raise RobotError("closed", "the robot was closed")
         if self._link is None or self._calls is None:
-            self._link = self._connect(seen)
+            self._link, self._pid = self._connect(seen), os.getpid()
             self._calls = PendingCalls(self._link, self._connect_within_s)
             self._alive = threading.Thread(target=self._stay_alive, name="rosa-robot", daemon=True)
             self._alive.start()
@@ -106,8 +112,10 @@ class Robot:
                     self._link.poll(0.0, time.monotonic())
 
     def close(self) -> None:
-        """Say goodbye. May be called twice."""
+        """Say goodbye; a call that another thread waits for ends with the cause `closed`. May be called twice."""
         self._closed.set()
+        if self._link is not None and self._pid != os.getpid():
+            return  # a forked process: the robot goes on in the other one
         with self._lock:
             if self._link is not None:
                 self._link.close()

@@ -17,6 +17,7 @@ from rosa_client.robot.observation import Seen
 from rosa_client.runtime.calls import ComponentCalls, Ending
 from rosa_contract.config.tasks import GOAL_COUPLED, Component
 from rosa_contract.errors import CodecError
+from rosa_contract.wire.bounds import MAX_BUDGET_MS
 from rosa_contract.wire.messages import OK, REFUSALS, Request, Response
 from rosa_contract.wire.overlap import Overlap
 
@@ -174,7 +175,7 @@ class PendingCalls:
         first = call.first_sent_s == inf
         deadline_s = now_s + call.deadline_ms / 1000 if first else call.deadline_s
         self._requests += 1
-        budget_ms, seen = (deadline_s - now_s) * 1000, call.seen
+        budget_ms, seen = min((deadline_s - now_s) * 1000, MAX_BUDGET_MS), call.seen
         request = Request(
             self._requests,
             turns.name,

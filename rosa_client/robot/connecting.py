@@ -45,10 +45,10 @@ def connector(
             raise ValueError(f"spaces: no space {space!r}{hint}; there are {', '.join(SPACES)}")
     if keys and not name:
         raise ValueError("name: keys belong to a robot; give its name, as in `rosa keys FOLDER --robot NAME`")
-    own = name or f"{socket.gethostname()}-{os.getpid()}-{next(_numbers)}"[-128:]
     told = str(keys) if isinstance(keys, Path) else keys
 
     def connect(seen: Seen) -> GatewayLink:
+        own = name or f"{socket.gethostname()}-{os.getpid()}-{next(_numbers)}"[-128:]
         # A name of one's own is resumed after a crash; one that was made up is never used again.
         token = (
             SessionToken(default_folder(), server, name) if name and not isinstance(keys, RobotKeys) else None
@@ -59,3 +59,11 @@ def connector(
             raise RobotError("bad_keys", str(error)) from None
 
     return connect
+
+
+def check_process(pid: int) -> None:
+    """Raise `RobotError` (`closed`) where this process was forked from that of a connection: its socket and its thread
+    are only there, and nobody here would ever hear an answer."""
+    if pid != os.getpid():
+        words = "the robot has connected in the process that this one was forked from; make another one here"
+        raise RobotError("closed", words)

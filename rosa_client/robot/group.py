@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,7 +15,7 @@ import numpy as np
 
 from rosa_client.robot.aio import AsyncRobot
 from rosa_client.robot.answer import Answer
-from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS
+from rosa_client.robot.connecting import CONNECT_WITHIN_S, DEADLINE_MS, check_process
 from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import Observation
 from rosa_contract.config.tasks import SYSTEM1
@@ -54,6 +56,8 @@ class RobotGroup:
             )
             for number in range(count)
         ]
+        self._pid = os.getpid()
+        self._lock, self._closed = threading.Lock(), False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rosa-robots", daemon=True)
         self._thread.start()
@@ -72,8 +76,6 @@ class RobotGroup:
         `prompts`: one for all, or by robot. Every call ends before this returns; the first error of the lowest robot is
         raised then: `RobotError`, as of `Robot.infer`.
         """
-        if self._loop.is_closed():
-            raise RobotError("closed", "the robots were closed")
         if unknown := sorted(set(observations) - set(range(self.count))):
             raise ValueError(f"there are robots 0 to {self.count - 1}, not {unknown}")
 
@@ -90,37 +92,37 @@ class RobotGroup:
             ]
             return await asyncio.gather(*calls, return_exceptions=True)
 
+        check_process(self._pid)
+        with self._lock:  # `close` waits for whatever was begun before it
+            if self._closed:
+                raise RobotError("closed", "the robots were closed")
+            future = asyncio.run_coroutine_threadsafe(ask(), self._loop)
         answers: dict[int, Answer] = {}
-        for number, answer in sorted(
-            zip(observations, self._run(ask()), strict=True), key=lambda one: one[0]
-        ):
+        for number, answer in sorted(zip(observations, _result(future), strict=True), key=lambda one: one[0]):
             if isinstance(answer, BaseException):
                 raise answer
             answers[number] = answer
         return answers
 
     def close(self) -> None:
-        """All say goodbye. May be called twice."""
-        if self._loop.is_closed():
-            return
+        """All say goodbye; calls that are under way end with the cause `closed`. May be called twice."""
+        if self._pid != os.getpid():
+            return  # a forked process: the robots go on in the other one
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
 
         async def leave() -> None:
             for robot in self._robots:
                 robot.close()
+            calls = asyncio.all_tasks() - {asyncio.current_task()}
+            await asyncio.gather(*calls, return_exceptions=True)
 
-        self._run(leave())
+        _result(asyncio.run_coroutine_threadsafe(leave(), self._loop))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(ENDS_WITHIN_S)
         self._loop.close()
-
-    def _run(self, what: Coroutine[Any, Any, Any]) -> Any:
-        """In the robots' thread. An interrupt of the caller cancels it."""
-        future = asyncio.run_coroutine_threadsafe(what, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
 
     def __enter__(self) -> Self:
         return self
@@ -129,6 +131,15 @@ class RobotGroup:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _result(future: Future[Any]) -> Any:
+    """Of what runs in the robots' thread. An interrupt of the caller cancels it."""
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
 
 
 class GroupQueue:
@@ -149,13 +160,12 @@ class GroupQueue:
         due = {number: seen for number, seen in enumerate(observations) if not self._left.get(number)}
         if due:
             try:
-                answers = self._group.infer(due, **how)
+                for number, answer in self._group.infer(due, **how).items():
+                    steps = min(self._steps, answer.steps) if self._steps else answer.steps
+                    self._left[number] = list(answer.actions[:steps])
             except BaseException:
                 self.clear()
                 raise
-            for number, answer in answers.items():
-                steps = min(self._steps, answer.steps) if self._steps else answer.steps
-                self._left[number] = list(answer.actions[:steps])
         return np.stack([self._left[number].pop(0) for number in range(self._group.count)])
 
     def clear(self, number: int | None = None) -> None:

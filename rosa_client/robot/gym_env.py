@@ -88,11 +88,7 @@ class RosaEnv:
         self.env.close()
 
     def _of(self, number: int) -> Any:
-        if not self._vector:
-            return self._seen
-        if isinstance(self._seen, Mapping):
-            return {name: values[number] for name, values in self._seen.items()}
-        return self._seen[number]
+        return _one_of(self._seen, number) if self._vector else self._seen
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.env, name)
@@ -104,3 +100,10 @@ class RosaEnv:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _one_of(seen: Any, number: int) -> Any:
+    """Of what a vector shows, what one of its environments does."""
+    if isinstance(seen, Mapping):
+        return {name: _one_of(values, number) for name, values in seen.items()}
+    return seen[number]

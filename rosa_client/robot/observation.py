@@ -10,7 +10,7 @@ import numpy as np
 
 from rosa_client.robot.errors import RobotError
 from rosa_contract.errors import CodecError
-from rosa_contract.wire.images import EncodedImage, encode_image
+from rosa_contract.wire.images import EncodedImage, check_announced, encode_image
 from rosa_contract.wire.messages import Array, CameraInfo, Hello
 
 Observation = Mapping[str, Any]  # see `seen_in`
@@ -46,18 +46,19 @@ def seen_in(observation: Observation, encoding: str = "jpeg") -> Seen:
     images: dict[str, EncodedImage] = {}
     problems = []
     for name, value in observation.items():
-        if isinstance(value, EncodedImage):
-            images[name] = value
-            continue
-        array = np.asarray(value)
         try:
+            if isinstance(value, EncodedImage):
+                check_announced(value)
+                images[name] = value
+                continue
+            array = np.asarray(value)
             if array.ndim == 3:
                 images[name] = encode_image(array, encoding)
             elif array.ndim == 1 and array.dtype.kind in "fiu":
                 state[name] = array.astype(np.float32)
             else:
                 problems.append(f"{name!r}: {WORDS}, got {array.dtype} {array.shape}")
-        except CodecError as error:
+        except (CodecError, TypeError, ValueError) as error:  # what NumPy can make no array of
             problems.append(f"{name!r}: {error}")
     if problems:
         raise RobotError("bad_observation", "; ".join(problems))

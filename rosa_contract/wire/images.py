@@ -44,10 +44,7 @@ def encode_image(rgb: Rgb, encoding: str = "jpeg", quality: int = 90) -> Encoded
     check_size(height, width)
     if encoding == "rgb8":
         return EncodedImage(encoding, height, width, np.ascontiguousarray(rgb).data.cast("B"))
-    if encoding not in ENCODINGS:
-        raise CodecError(
-            "bad_image", f"image encoding: expected one of {', '.join(ENCODINGS)}, got {encoding!r}"
-        )
+    _check_encoding(encoding)
     if cv2 is None:
         return EncodedImage(encoding, height, width, _by_pillow(rgb, encoding, quality))
     suffix, options = (".jpg", [cv2.IMWRITE_JPEG_QUALITY, quality]) if encoding == "jpeg" else (".png", [])
@@ -110,6 +107,19 @@ def check_size(height: int, width: int) -> None:
     """Raise `CodecError` unless both sides are within 1..MAX_SIDE_PX."""
     if not (1 <= height <= MAX_SIDE_PX and 1 <= width <= MAX_SIDE_PX):
         raise CodecError("too_large", f"image: both sides must be 1..{MAX_SIDE_PX} px, got {width}x{height}")
+
+
+def check_announced(image: EncodedImage) -> None:
+    """Raise `CodecError` unless its encoding is a known one and its size a possible one. Its bytes are not read."""
+    check_size(image.height, image.width)
+    _check_encoding(image.encoding)
+
+
+def _check_encoding(encoding: str) -> None:
+    if encoding not in ENCODINGS:
+        raise CodecError(
+            "bad_image", f"image encoding: expected one of {', '.join(ENCODINGS)}, got {encoding!r}"
+        )
 
 
 def written_size(encoding: str, data: bytes | memoryview) -> tuple[int, int]:

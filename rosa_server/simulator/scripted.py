@@ -2,8 +2,9 @@
 
 About rates, phases and permits a scripted robot does what production's core does (`rosa_client/runtime/steps.py`). A
 call that missed its deadline is made again, except that a robot without a new plan goes on with its last one where the
-task says so. After a missed verdict it stands until one comes in time, asked for at once: so verdicts that are late
-make more calls. The next observation comes when the action has ended, also where a task infers meanwhile.
+task says so, and plans again first where the fallback says that. After a missed verdict it stands until one comes in
+time, asked for at once: so verdicts that are late make more calls. The next observation comes when the action has
+ended, also where a task infers meanwhile.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from rosa_contract.wire.messages import OK, Hello, Permit, Ready, Response, ToRo
 from rosa_server.simulator.fleet import Seat, SimulatedFleet
 from rosa_server.simulator.network import IDEAL, Network
 from rosa_server.simulator.servers import CALL, Serving
+
+ROUNDING = 1e-9  # of credits, which are sums of call ratios
 
 
 @dataclass
@@ -108,10 +111,10 @@ class ScriptedRobot(Seat):
         }
         self._forgets = {name for name, what in actions.items() if what >= FallbackAction.STOP_AND_REPLAN}
         self._held: set[str] = set()  # verdicts that it stands for
-        self._has_to_plan = False
+        self._has_plan = False
+        self._credit = 1.0  # plans that are due; grows by the call ratio with each action
         self._wanted: _Component | None = None
         self._acts_until_s = inf
-        self._rounds = 0  # since the last plan
         self._request = 0
         self._way = ShortestWay()
         self._welcome: Welcome | None = None
@@ -147,12 +150,12 @@ class ScriptedRobot(Seat):
         self._tally.ended(now_s, part.name, now_s - part.sent_s, False)
         part.end()
         if part is self._acts:
-            self._rounds += 1
             self._tally.acts(now_s, self._task)
             longer = 1 + self._variation * self._random.gauss(0.0, 1.0) if self._variation else 1.0
             self._wanted, self._acts_until_s = None, now_s + self._action_s * max(0.0, longer)
         elif part is self._plans:
-            self._rounds, self._wanted, self._has_to_plan = 0, self._acts, False
+            self._has_plan, self._credit = True, max(0.0, self._credit - 1)
+            self._wanted = self._next()
         elif part.name in self._held:
             self._held.discard(part.name)
             if not self._held:
@@ -160,11 +163,7 @@ class ScriptedRobot(Seat):
 
     def _next(self) -> _Component:
         """Before the first action, and whenever the ratio says so, it plans."""
-        if self._plans is not None:
-            due = self._has_to_plan or self._rounds * self._ratio >= 1 - 1e-9
-            if due or not self._plans.sent:
-                return self._plans
-        return self._acts
+        return self._acts if self._plans is None or self._credit < 1 - ROUNDING else self._plans
 
     # -- what it does --------------------------------------------------------------------------------------------------
 
@@ -177,15 +176,16 @@ class ScriptedRobot(Seat):
         out: list[Any] = []
         due_s = self._pace_until_s
         if self._acts_until_s <= now_s:
+            self._credit += self._ratio
             self._wanted, self._acts_until_s = self._next(), inf
         wanted = self._wanted
         if wanted is None:
             due_s = min(due_s, self._acts_until_s)
         elif wanted.deadline_s < now_s:
             self._missed(now_s, wanted)
-            if wanted is self._plans and self._keeps_plan and not self._has_to_plan:
-                self._rounds = 0
-                wanted = self._wanted = self._acts
+            if wanted is self._plans and self._keeps_plan and self._has_plan:
+                self._credit = max(0.0, self._credit - 1)
+            wanted = self._wanted = self._next()
         if wanted is not None:
             if wanted.request < 0:
                 due_s = min(due_s, self._call_in_turn(now_s, wanted, out))
@@ -206,6 +206,8 @@ class ScriptedRobot(Seat):
     def _missed(self, now_s: float, part: _Component) -> None:
         self._tally.ended(now_s, part.name, now_s - part.sent_s, True)
         part.end()
+        if part.name in self._forgets:
+            self._has_plan, self._credit = False, 1.0
         if part.period_s and part.name in self._stops:
             self._stands(now_s, part)
 
@@ -217,7 +219,6 @@ class ScriptedRobot(Seat):
         self._acts.end()
         if self._plans is not None:
             self._plans.end()
-            self._has_to_plan |= verdict.name in self._forgets
 
     def _call_in_turn(self, now_s: float, part: _Component, out: list[Any]) -> float:
         """Call it with a permit or at the rate that the server allows. Returns when to try again."""

@@ -86,12 +86,12 @@ class SimulatedServers(ABC):
         """Every worker of a server ends; what it ran is gone."""
         for worker in [w for w in self._workers.values() if self._replica(w).server == server]:
             worker.alive = False
+            worker.gpu.lost(now_s, self._window)
             del self._workers[worker.worker_id]
             self.core.on_lost(now_s, worker.worker_id, "ended by the scenario")
 
     def return_server(self, server: str, now_s: float) -> None:
         """A lost server comes back warm."""
-        self.gpus.pop(server, None)
         for replica in self._serving.placement.replicas.values():
             if replica.server == server:
                 for number in range(replica.workers):

@@ -40,8 +40,20 @@ class Gpu:
             self._count(self._since_s, now_s, window)
         self._since_s = now_s if busy else None
 
+    def lost(self, now_s: float, window: tuple[float, float]) -> None:
+        """Its machine ends now, with what it runs."""
+        self.busy(now_s, False, window)
+        if self.free_s > now_s:
+            self.busy_s -= _within(now_s, self.free_s, window)
+            self.free_s = now_s
+
     def _count(self, from_s: float, to_s: float, window: tuple[float, float]) -> None:
-        self.busy_s += max(0.0, min(to_s, window[1]) - max(from_s, window[0]))
+        self.busy_s += _within(from_s, to_s, window)
+
+
+def _within(from_s: float, to_s: float, window: tuple[float, float]) -> float:
+    """How much of this time lies in the window."""
+    return max(0.0, min(to_s, window[1]) - max(from_s, window[0]))
 
 
 @dataclass

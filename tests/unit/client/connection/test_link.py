@@ -11,6 +11,7 @@ import pytest
 import zmq
 
 from rosa_client.connection.link import GatewayLink
+from rosa_contract.errors import CodecError
 from rosa_contract.keyfile import RobotKeys
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
@@ -118,6 +119,12 @@ def test_a_request_and_its_answer_pass(link: GatewayLink, gateway: Gateway) -> N
     while not answers and time.monotonic() < end_s:
         answers = link.poll(0.01, time.monotonic())
     assert [(a.request_id, a.status) for a in answers] == [(5, m.EXPIRED)]
+
+
+def test_a_request_that_no_gateway_would_read_is_refused_before_it_leaves(link: GatewayLink) -> None:
+    with pytest.raises(CodecError, match="at most 65536 bytes") as error:
+        link.send(m.Request(1, "system1", 100.0, "ä" * 40_000), time.monotonic())
+    assert error.value.cause == "too_large"
 
 
 def test_a_robot_that_was_stopped_for_a_while_reads_what_has_come_before_it_counts_the_server_as_lost(

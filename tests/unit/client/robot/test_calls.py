@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from math import inf
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from rosa_client.connection.link import GatewayLink
 from rosa_client.robot.calls import PendingCall, PendingCalls
 from rosa_client.robot.errors import DeadlineMissed, RobotError
 from rosa_client.robot.observation import Seen
+from rosa_contract.wire.bounds import MAX_BUDGET_MS
 from rosa_contract.wire.messages import Hello, Output, Request, Response, Welcome
 from rosa_contract.wire.overlap import Overlap
 from tests.unit.client.connection.test_link import HELLO, PATIENCE_S, Gateway, settle, until
@@ -65,6 +67,14 @@ def cause_of(call: PendingCall) -> str:
     with pytest.raises(RobotError) as error:
         call.result()
     return error.value.cause
+
+
+@pytest.mark.parametrize("deadline_ms", [3_600_000, inf])
+def test_more_patience_than_a_request_can_tell_is_told_as_far_as_it_can(deadline_ms: float) -> None:
+    line = Line()
+    call = begun(PendingCalls(line, 30), deadline_ms=deadline_ms)
+    (request,) = line.sent
+    assert request.budget_ms == MAX_BUDGET_MS and not call.ended
 
 
 def test_a_call_ends_with_the_answer_to_its_own_request() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, cast
 
 import numpy as np
@@ -11,6 +12,8 @@ from rosa_client.robot.answer import Answer
 from rosa_client.robot.errors import RobotError
 from rosa_client.robot.group import GroupQueue, RobotGroup
 
+PATIENCE_S = 10.0
+
 
 class Group:
     """Robot n answers `horizons[n]` rows, which count the calls."""
@@ -19,6 +22,7 @@ class Group:
         self.horizons, self.count = horizons, len(horizons)
         self.asked: list[list[int]] = []
         self.fails = False
+        self.name = "actions"  # of what it answers
 
     def infer(self, observations: dict[int, Any], **how: Any) -> dict[int, Answer]:
         self.asked.append(sorted(observations))
@@ -27,7 +31,7 @@ class Group:
         answers = {}
         for number in observations:
             actions = np.full((self.horizons[number], 2), len(self.asked), np.float32)
-            answers[number] = Answer({"actions": actions}, "", "", 0, 1.0, 1.0, 1.0, 1)
+            answers[number] = Answer({self.name: actions}, "", "", 0, 1.0, 1.0, 1.0, 1)
         return answers
 
 
@@ -62,6 +66,17 @@ def test_after_an_error_nothing_of_an_older_chunk_is_handed_out() -> None:
     assert queue.next(["a", "b"])[:, 0].tolist() == [3, 3]
 
 
+def test_an_answer_without_actions_is_such_an_error_too() -> None:
+    group = Group(1, 9)
+    queue = queue_of(group)
+    queue.next(["a", "b"])
+    group.name = "verdicts"
+    with pytest.raises(RobotError):
+        queue.next(["a", "b"])
+    group.name = "actions"
+    assert queue.next(["a", "b"])[:, 0].tolist() == [3, 3]
+
+
 def test_an_episode_of_one_robot_begins_with_a_new_chunk() -> None:
     group = Group(9, 9)
     queue = queue_of(group)
@@ -82,3 +97,33 @@ def test_what_cannot_be_meant_is_refused() -> None:
         pytest.raises(ValueError, match="robots 0 to 1"),
     ):
         group.infer({2: {}})
+
+
+class Noticed(dict[str, Any]):
+    """An observation that tells when it is looked at."""
+
+    def __init__(self, looked: threading.Event) -> None:
+        super().__init__(joint_position=np.zeros(7, np.float32))
+        self._looked = looked
+
+    def items(self) -> Any:
+        self._looked.set()
+        return super().items()
+
+
+def test_a_call_that_another_thread_waits_for_ends_when_the_group_is_closed() -> None:
+    for _ in range(20):  # who was first was chance
+        group, begun, causes = RobotGroup("tcp://127.0.0.1:1", "pick", 8), threading.Event(), list[str]()
+
+        def asks(group: RobotGroup = group, begun: Any = begun, causes: list[str] = causes) -> None:
+            try:
+                group.infer(dict.fromkeys(range(8), Noticed(begun)))
+            except RobotError as error:
+                causes.append(error.cause)
+
+        asking = threading.Thread(target=asks, daemon=True)
+        asking.start()
+        assert begun.wait(PATIENCE_S)
+        group.close()
+        asking.join(PATIENCE_S)
+        assert causes == ["closed"]

@@ -62,6 +62,13 @@ class Env:
         self.closed = True
 
 
+class Nested(Env):
+    """Shows its pose as that of an arm."""
+
+    def _seen(self) -> Any:
+        return {"arm": super()._seen()}
+
+
 @pytest.fixture(autouse=True)
 def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gym_env, "RobotGroup", Group)
@@ -106,6 +113,12 @@ def test_names_and_actions_are_brought_into_form() -> None:
     env.reset()
     assert env.actions().tolist() == [[200.5], [198.5]]
     assert group.asked == [{0: 200.0, 1: 198.0}]
+
+
+def test_what_a_vector_shows_may_have_names_within_names() -> None:
+    env, _ = made(Nested(2), observe=lambda seen: {"pose": seen["arm"]["pose"]})
+    env.reset()
+    assert env.actions().tolist() == [[100.0], [99.0]]
 
 
 def test_a_vector_that_resets_at_once_is_asked_for_no_more_than_needed() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from rosa_client.robot.errors import RobotError
 from rosa_client.robot.observation import another_kind, seen_in
-from rosa_contract.wire.images import decode_image, encode_image
+from rosa_contract.wire.images import EncodedImage, decode_image, encode_image
 from rosa_contract.wire.messages import CameraInfo
 
 FRONT = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)
@@ -32,6 +32,20 @@ def test_everything_that_is_neither_is_named_at_once() -> None:
         seen_in({"depth": np.zeros((4, 6)), "front": FRONT.astype(np.float32), "name": "panda"})
     assert error.value.cause == "bad_observation"
     assert all(name in str(error.value) for name in ("'depth'", "'front'", "'name'"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [[0.1], [0.2, 0.3]],  # rows of different lengths are no array
+        EncodedImage("jpg", 4, 6, b"..."),
+        EncodedImage("jpeg", 0, 6, b"..."),
+    ],
+)
+def test_what_no_server_could_read_is_named_before_it_is_sent(value: object) -> None:
+    with pytest.raises(RobotError, match="'side'") as error:
+        seen_in({"front": FRONT, "side": value})
+    assert error.value.cause == "bad_observation"
 
 
 @pytest.mark.parametrize(

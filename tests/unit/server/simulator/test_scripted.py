@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
 from rosa_contract.config.factory import parse_factory
+from rosa_contract.config.tasks import Task
 from rosa_contract.wire.messages import Response, Welcome
 from rosa_server.plan.placement import Phase, Placement, Replica
 from rosa_server.scheduler.placement.schedule import task_of
@@ -44,6 +46,13 @@ def serving(rate_hz: float = 0.0, permits: bool = False, **times_ms: dict[int, f
     rates = {"pick": {"system1": rate_hz}} if rate_hz else {}
     placement = Placement(replicas, {"pick/0": {name: name for name in MODELS}}, rates, adaptive=permits)
     return Serving(FACTORY, placement, {name: BatchProfile(known[name]) for name in MODELS})
+
+
+def of_task(**pipeline: float) -> Serving:
+    """With a task whose pipeline is another one."""
+    task = FACTORY.tasks["pick"]
+    other = replace(task, pipeline=replace(task.pipeline, **pipeline))
+    return replace(serving(), factory=replace(FACTORY, tasks={"pick": other}))
 
 
 def played(of: Serving, seconds: float = 20.0, network: Network = IDEAL) -> Tally:
@@ -110,10 +119,68 @@ def test_a_server_that_is_behind_answers_as_many_in_time_however_long_the_way_is
     assert served_hz > 0.85 * 50, "what one server runs"
 
 
-def test_without_a_new_plan_it_goes_on_with_the_last_one() -> None:
+@pytest.mark.parametrize("ratio", [1.0, 0.7, 0.4, 0.1])
+def test_it_plans_as_often_as_its_task_says(ratio: float) -> None:
+    tally = played(of_task(system2_to_system1_call_ratio=ratio), 100.0)
+    assert tally.calls["system2"] == pytest.approx(ratio * tally.actions["pick"], abs=2)
+
+
+def test_without_a_first_plan_it_asks_for_one_again_and_does_not_act() -> None:
     tally = played(serving(system2={1: 900.0}), 10.0)
-    assert tally.late["system2"] == tally.calls["system2"] > 0
-    assert tally.actions["pick"] > 10
+    assert tally.late["system2"] == tally.calls["system2"] >= 19
+    assert not tally.actions
+
+
+class Round:
+    """One scripted robot whose calls are answered when the test says so."""
+
+    def __init__(self, task: Task) -> None:
+        self.robot = ScriptedRobot("pick-0", "pick", task, Tally(), IDEAL, Random(0))
+        self.now_s = 0.0
+        self.calls = self.robot.receive(0.0, Welcome(MODELS))
+
+    def asks(self) -> str:
+        """Which of System 1 and 2 it asks next."""
+        while True:
+            for call in self.calls:
+                if call["component"] != "safety":
+                    return str(call["component"])
+                self._answer(call)
+                break
+            else:
+                self.now_s = self.robot.due_s
+                self.calls = self.robot.step(self.now_s)
+
+    def answers(self) -> str:
+        """Answer it; what it asks then."""
+        self._answer(next(call for call in self.calls if call["component"] == self.asks()))
+        return self.asks()
+
+    def misses(self) -> str:
+        """Let it wait in vain; what it asks then."""
+        self.calls = [call for call in self.calls if call["component"] == "safety"]
+        return self.asks()
+
+    def _answer(self, call: dict[str, Any]) -> None:
+        self.calls = [one for one in self.calls if one is not call]
+        self.calls += self.robot.receive(self.now_s, Response(call["request_id"], "ok"))
+
+
+def test_without_a_new_plan_it_goes_on_with_the_last_one() -> None:
+    one = Round(FACTORY.tasks["pick"])
+    assert one.asks() == "system2"
+    assert [one.answers() for _ in range(3)] == ["system1", "system1", "system2"]
+    assert one.misses() == "system1"
+
+
+def test_a_missed_action_whose_fallback_plans_again_does() -> None:
+    task = FACTORY.tasks["pick"]
+    acts = replace(task.components["system1"], fallback="stop_and_replan")
+    one = Round(replace(task, components={**task.components, "system1": acts}))
+    assert one.answers() == "system1"
+    assert one.misses() == "system2"
+    assert one.misses() == "system2", "the last plan is forgotten"
+    assert one.answers() == "system1"
 
 
 def test_first_calls_keep_the_phases_of_the_schedule() -> None:

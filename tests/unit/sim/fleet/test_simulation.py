@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from rosa_server.plan.placement import Placement, Replica
 from rosa_server.serving.core.queueing.actions import Dispatch, Reply
 from rosa_server.simulator.network import Network
 from rosa_server.simulator.servers import Serving
+from rosa_server.simulator.workers import Gpu
 from rosa_server.timing.batches import BatchProfile
 from rosa_sim.fleet.measure import Meter
 from rosa_sim.fleet.robot import Habits, VirtualRobot
@@ -178,6 +180,36 @@ def test_a_lost_server_stops_its_streams_and_comes_back() -> None:
     assert not any(5.1 < now_s < 8.0 for now_s in good)
     assert any(8.0 < now_s < 9.5 for now_s in good), "a person resumes them, and they go on"
     assert "max_consecutive_slo_violation" in {cause for _, cause in diary.alerts}
+
+
+def test_gpu_time_of_a_lost_server_is_what_it_ran_before_and_after() -> None:
+    robots, batches = fleet(1), []
+
+    def watch(now_s: float, action: Any) -> None:
+        if isinstance(action, Dispatch) and action.worker_id.startswith("system1"):
+            batches.append(now_s)
+
+    simulation = Simulation(serving(1), robots, Diary(robots), habits=Habits(operator_s=0.5), watch=watch)
+    simulation.at(10.0, lambda now_s: simulation.lose_server("system1", now_s))
+    simulation.at(11.0, lambda now_s: simulation.return_server("system1", now_s))
+    simulation.run(20.0)
+    assert min(batches) < 10.0 and max(batches) > 12.0
+    # One of them was cut short.
+    assert 0.04 * (len(batches) - 1) < simulation.gpus["system1"].busy_s < 0.04 * len(batches)
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["batches", "calls beside each other"])
+def test_what_a_gpu_ran_when_it_was_lost_ends_there(together: bool) -> None:
+    gpu, always = Gpu(), (0.0, inf)
+    if together:
+        gpu.busy(1.0, True, always)
+    else:
+        gpu.take(1.0, 5.0, always)
+    gpu.lost(1.5, always)
+    assert gpu.busy_s == pytest.approx(0.5)
+    assert gpu.take(2.0, 1.0, always) == pytest.approx(3.0)
+    gpu.busy(9.0, False, always)
+    assert gpu.busy_s == pytest.approx(1.5)
 
 
 def test_without_a_person_an_escalated_robot_waits() -> None:
