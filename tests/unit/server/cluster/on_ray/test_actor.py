@@ -16,7 +16,8 @@ LINE = "what a library says of one batch"
 
 
 @pytest.fixture
-def actor() -> Iterator[WorkerActor]:
+def actor(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerActor]:
+    monkeypatch.setattr(WorkerActor, "_watch", lambda self: None)  # it ends the process that nobody asks for long
     made = WorkerActor()
     yield made
     made.end(0.0)
