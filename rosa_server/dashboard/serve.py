@@ -158,6 +158,7 @@ def listen(address: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address, port))
+        listener.listen()  # who opens the address that is printed next waits for uvicorn, and is not refused
     except (OSError, OverflowError) as error:  # the latter for a port that there cannot be
         listener.close()
         why = getattr(error, "strerror", None) or error

@@ -125,6 +125,7 @@ class WorkerActor:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(5)
             end_group(process.pid)
+        self._reaper.close()
 
     def _look_at(self, worker_id: str, process: subprocess.Popen[bytes]) -> tuple[int | None, str]:
         status = process.poll()
