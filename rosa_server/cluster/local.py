@@ -105,9 +105,8 @@ class LocalCluster:
         self.workers_bind = workers_bind
         self._keys: WorkerKeys | None = None
         self._stopping = False
-        self._visible: list[
-            str
-        ] = []  # GPUs; asking takes a process of its own, and seconds where a driver is busy
+        # GPUs; asking takes a process of its own, and seconds where a driver is busy.
+        self._visible: list[str] = []
         self._endpoint = ""
         self._lives: dict[str, int] = {}  # of workers that were dropped, by name
         self._retired: list[ShmWriter] = []

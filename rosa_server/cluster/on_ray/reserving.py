@@ -79,7 +79,7 @@ def _node_from(ray: Any, node: Mapping[str, Any], answer: Any) -> Node:
     try:
         data = ray.get(answer)
     except Exception as error:
-        words = str(error).strip().splitlines()[-1]
+        words = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         raise RayError("other_version", f"node {address} cannot run ROSA: {words}") from None
     about = {"id": node["NodeID"], "address": address, "gpus": int(node["Resources"].get("GPU", 0))}
     return Node.from_data({**about, "labels": node.get("Labels") or {}, **data})
