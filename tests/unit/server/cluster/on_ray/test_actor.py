@@ -17,7 +17,8 @@ LINE = "what a library says of one batch"
 
 @pytest.fixture
 def actor(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerActor]:
-    monkeypatch.setattr(WorkerActor, "_watch", lambda self: None)  # it ends the process that nobody asks for long
+    # The watch ends a process that nobody asks for long, which would be that of the tests.
+    monkeypatch.setattr(WorkerActor, "_watch", lambda self: None)
     made = WorkerActor()
     yield made
     made.end(0.0)
