@@ -23,7 +23,7 @@ SLOW = {
     "asynchronous": "8 minutes",
     "calls_beside": "1 minute",
     "chaos": "two hours with `python scripts/compiled.py -m benchmarks.faults.chaos`, goes on where it was interrupted",
-    "capacity": "3 minutes",
+    "capacity": "6 minutes",
     "cases": "6 minutes, 2 with compiled cores",
     "closed_loop": "40 minutes, goes on where it was interrupted",
     "closed_loop_trials": "part of closed_loop",

@@ -2,11 +2,14 @@
 
     python -m benchmarks.transport.capacity [--robots 64 256 1024 4096] [--seconds 6]
 
-`rosa serve` with a null model. Each robot has a connection of its own, says each second that it is there, and asks with
-a picture of 60 kB (JPEG) at its own times, whether or not earlier calls of others were answered. The rate of all robots
-together doubles until less than 99 % of the calls are answered within an action's 100 ms; one that cannot begin, as the
-robot's last one is still open, counts as late. Gateway, worker and robots share this machine's cores, so a row says how
-busy each of them was, in cores. A row at 0 calls a second is what robots cost that only wait.
+`rosa serve` with a null model. Each robot has its own connection, says each second that it is there, and asks with a
+picture of 60 kB at its own times, whether or not earlier calls of others were answered. The rate of all robots together
+doubles until less than 99 % of the calls are answered within an action's 100 ms; one that cannot begin, as the robot's
+last one is still open, counts as late. Gateway, worker and robots share this machine's cores, so a row says how busy
+each of them was, in cores. A row at 0 calls a second is what robots cost that only wait.
+
+Pictures are JPEG first, which the worker decodes, and that is the first limit. Then the same bytes come as raw pixels,
+so the worker has nothing to decode, and the next limit is found.
 """
 
 from __future__ import annotations
@@ -50,6 +53,7 @@ from rosa_contract.wire.images import EncodedImage
 from rosa_sim.ports import free_port
 
 KILOBYTES = 60
+SIZES = {"jpeg": PICTURES[KILOBYTES], "rgb8": (100, 200)}  # encoding -> (height, width) px of so many bytes
 ROBOTS = (64, 256, 1024, 4096)
 FIRST_HZ = 100.0
 ALIVE_S = 1.0  # a robot that was silent for so long says that it is there
@@ -57,6 +61,7 @@ IN_TIME_S, MIN_IN_TIME = 0.1, 0.99
 AFTER_S = 2.0  # calls that are open at the end of a row have so long
 CROWDS = 2  # processes of robots, each with an address of its own: one address may have 3,072 connections
 ALONE_S = 2.0  # how long the gateway is looked at before robots come
+WORDS = {"jpeg": "JPEG", "rgb8": "raw pixels"}
 BUSY = 0.9  # of a core or of all: nothing more is to be had
 GIGABIT_BYTES = 125e6  # a second
 
@@ -64,12 +69,14 @@ GIGABIT_BYTES = 125e6  # a second
 class Robot:
     """One connection: hello, sign of life, one open call."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], ways: str, name: str) -> None:
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], ways: str, name: str, image: EncodedImage
+    ) -> None:
         self.socket = context.socket(zmq.DEALER)
         self.socket.linger = 0
         self._ways = ways  # connected with the first hello: a gateway has room for few strangers
-        height, width = PICTURES[KILOBYTES]
-        info = m.CameraInfo(height=height, width=width, encoding="jpeg")
+        self._image = image
+        info = m.CameraInfo(height=image.height, width=image.width, encoding=image.encoding)
         self._named = name, f"kb{KILOBYTES}", {"front": info}, {"state": STATE}
         self._token = ""
         self._number = 0
@@ -85,9 +92,9 @@ class Robot:
         self.socket.send_multipart(codec.encode(hello))
         self.spoke_s = now_s
 
-    def ask(self, now_s: float, state: np.ndarray, image: EncodedImage) -> None:
+    def ask(self, now_s: float, state: np.ndarray) -> None:
         self._number += 1
-        request = m.Request(self._number, "system1", BUDGET_MS, "", {"state": state}, {"front": image})
+        request = m.Request(self._number, "system1", BUDGET_MS, "", {"state": state}, {"front": self._image})
         self.socket.send_multipart(codec.encode(request))
         self.spoke_s = self.asked_s = now_s
 
@@ -124,16 +131,15 @@ class Seen:
 class Crowd:
     """Robots of one process. It looks only at sockets to which something has come: it may have thousands."""
 
-    def __init__(self, ways: str, names: Sequence[str]) -> None:
+    def __init__(self, ways: str, names: Sequence[str], image: EncodedImage) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._context.max_sockets = len(names) + 16
-        self._robots = [Robot(self._context, ways, name) for name in names]
+        self._robots = [Robot(self._context, ways, name, image) for name in names]
         self._epoll = select.epoll()
         self._by_fd = {robot.socket.fileno(): robot for robot in self._robots}
         for fd in self._by_fd:
             self._epoll.register(fd, select.EPOLLIN)
         self._state = np.linspace(-1, 1, STATE).astype(np.float32)
-        self._image = picture(KILOBYTES)
 
     def _read(self, wait_s: float) -> list[float]:
         came = self._epoll.poll(max(0.0, wait_s), 256)
@@ -179,7 +185,7 @@ class Crowd:
                 seen.skipped += 1
             else:
                 seen.begun += 1
-                robot.ask(now_s, self._state, self._image)
+                robot.ask(now_s, self._state)
             if took_s := robot.read():  # what came while it was sent wakes no poll
                 seen.took_s.append(took_s)
             heapreplace(turns, (max(due_s + turn_s, now_s), number, turn + 1))
@@ -198,9 +204,16 @@ class Crowd:
         self._context.term()
 
 
-def crowd_process(ways: str, names: Sequence[str], pipe: Connection) -> None:
+def image_of(encoding: str) -> EncodedImage:
+    """A picture of `KILOBYTES`."""
+    if encoding == "jpeg":
+        return picture(KILOBYTES)
+    return EncodedImage(encoding, *SIZES[encoding], bytes(KILOBYTES * 1000))
+
+
+def crowd_process(ways: str, names: Sequence[str], encoding: str, pipe: Connection) -> None:
     """Say how many robots are welcome, then obey (seconds, period in s, seed) until None; send back what was seen."""
-    crowd = Crowd(ways, names)
+    crowd = Crowd(ways, names, image_of(encoding))
     pipe.send(crowd.join())
     while True:
         while not pipe.poll():  # they go on saying that they are there
@@ -212,12 +225,15 @@ def crowd_process(ways: str, names: Sequence[str], pipe: Connection) -> None:
     crowd.close()
 
 
-def measure(robots: int, seconds: float) -> list[Row]:
+def measure(robots: int, seconds: float, encoding: str) -> list[Row]:
     """One row for each rate, the first for robots that only wait."""
     context = multiprocessing.get_context("spawn")
     port = free_port()
     with ExitStack() as stack:
-        server = context.Process(target=server_process, args=(f"tcp://127.0.0.1:{port}", robots, ""))
+        pictures = {**PICTURES, KILOBYTES: SIZES[encoding]}
+        server = context.Process(
+            target=server_process, args=(f"tcp://127.0.0.1:{port}", robots, "", pictures)
+        )
         stack.enter_context(running(server))
         number = server.pid or 0
         gateway = psutil.Process(number)
@@ -230,7 +246,7 @@ def measure(robots: int, seconds: float) -> list[Row]:
         for index in range(CROWDS):
             ours, theirs = context.Pipe()
             ways = f"tcp://127.0.0.{index + 2}:0;127.0.0.1:{port}"
-            crowd = context.Process(target=crowd_process, args=(ways, names[index::CROWDS], theirs))
+            crowd = context.Process(target=crowd_process, args=(ways, names[index::CROWDS], encoding, theirs))
             stack.enter_context(running(crowd))
             pipes.append(ours)
             crowds.append(crowd)
@@ -254,6 +270,7 @@ def measure(robots: int, seconds: float) -> list[Row]:
             rows.append(
                 {
                     "robots": robots,
+                    "pictures": encoding,
                     "welcome": welcome,
                     "asked_hz": hz,
                     **row_of(seen, seconds),
@@ -307,6 +324,7 @@ def row_of(seen: Sequence[Seen], seconds: float) -> Row:
     return {
         "answered_hz": round(len(took_ms) / seconds, 1),
         "in_time": round(float((took_ms <= IN_TIME_S * 1000).sum()) / planned, 4) if planned else None,
+        "not_begun": round(skipped / planned, 4) if planned else None,
         "p50_ms": round(float(p50), 2) if len(took_ms) else None,
         "p99_ms": round(float(p99), 2) if len(took_ms) else None,
         "robots_late_ms": round(1000 * max(one.lag_s for one in seen), 2),
@@ -321,8 +339,10 @@ def limit_of(row: Row, thread: float) -> str:
         return f"the gateway's thread that {next(iter(row['busiest_thread']))}"
     if thread + row["waited_for_core"] >= BUSY:
         return "the cores of this machine, for which the gateway waits: robots and worker use them, too"
+    if row["in_time"] + row["not_begun"] >= MIN_IN_TIME:
+        return "the robots, of which each asks again before it is answered"
     if row["busy_cores"]["worker"] >= BUSY:
-        return "the worker, which decodes the pictures"
+        return "the worker, which decodes the pictures" if row["pictures"] == "jpeg" else "the worker"
     return "not the cores"
 
 
@@ -331,21 +351,24 @@ def line(row: Row) -> str:
     times = f"p50 {row['p50_ms']:6.2f}  p99 {row['p99_ms']:7.2f} ms" if row["p50_ms"] is not None else ""
     share = f"{row['in_time']:7.2%} in time" if row["in_time"] is not None else "they only wait"
     return (
-        f"{row['robots']:5} robots  {row['asked_hz']:6.0f} calls/s asked {row['answered_hz']:7.1f} answered  {share}  "
+        f"{row['robots']:5} robots  {row['pictures']}  {row['asked_hz']:6.0f} calls/s asked "
+        f"{row['answered_hz']:7.1f} answered  {share}  "
         f"{times}  busy cores: {busy}  {row['gateway_mb']:.0f} MB  {row['limit']}"
     )
 
 
 def summary(rows: Sequence[Row]) -> list[Row]:
-    """For each number of robots: the highest rate in time, memory, what waiting costs, and the first limit."""
+    """For each number of robots and kind of pictures: the highest rate in time, memory, what waiting costs, and the
+    first limit."""
     found = []
-    for count in dict.fromkeys(row["robots"] for row in rows):
-        mine = [row for row in rows if row["robots"] == count]
+    for count, encoding in dict.fromkeys((row["robots"], row["pictures"]) for row in rows):
+        mine = [row for row in rows if (row["robots"], row["pictures"]) == (count, encoding)]
         good = [row for row in mine if row["asked_hz"] and not row["limit"]]
         best = good[-1] if good else None
         found.append(
             {
                 "robots": count,
+                "pictures": encoding,
                 "welcome": mine[0]["welcome"],
                 "in_time_hz": best["answered_hz"] if best else 0.0,
                 "p99_ms": best["p99_ms"] if best else None,
@@ -367,8 +390,15 @@ def summary(rows: Sequence[Row]) -> list[Row]:
 
 def judge(found: Sequence[Row]) -> list[Row]:
     """The aims, and whether they hold."""
-    most = max(found, key=lambda row: row["robots"])
-    carries = ", ".join(f"{row['robots']}: {row['of_a_gigabit']:.0%}, {row['limit']}" for row in found)
+    coded = {row["robots"]: row for row in found if row["pictures"] == "jpeg"}
+    raw = {row["robots"]: row for row in found if row["pictures"] == "rgb8"}
+    most = coded[max(coded)]
+    carries = ", ".join(f"{count}: {row['of_a_gigabit']:.0%}, {row['limit']}" for count, row in coded.items())
+    decoded = {count: row for count, row in coded.items() if "decodes" in row["limit"] and count in raw}
+    next_ones = ", ".join(
+        f"{count}: {row['in_time_hz']:.0f}/s, then {raw[count]['in_time_hz']:.0f}/s, {raw[count]['limit']}"
+        for count, row in decoded.items()
+    )
     return [
         {
             "aim": "every robot that says hello is welcome",
@@ -383,13 +413,18 @@ def judge(found: Sequence[Row]) -> list[Row]:
         {
             "aim": "calls in time fill a network card of 1 Gbit/s, before anything else is a limit",
             "value": carries,
-            "holds": all(row["of_a_gigabit"] >= 1.0 for row in found),
+            "holds": all(row["of_a_gigabit"] >= 1.0 for row in coded.values()),
+        },
+        {
+            "aim": "where decoding is the limit, twice as many calls are in time without it",
+            "value": next_ones or "decoding is no limit",
+            "holds": all(raw[count]["in_time_hz"] >= 2 * row["in_time_hz"] for count, row in decoded.items()),
         },
     ]
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """99 % of the calls, over the calls a second, for each number of robots."""
+    """The p99 of calls over calls a second, for each number of robots and kind of pictures."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -397,14 +432,19 @@ def draw(rows: Sequence[Row], path: Path) -> None:
 
     shown = [row for row in rows if row["p99_ms"] is not None]
     figure, axes = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
-    for count in dict.fromkeys(row["robots"] for row in shown):
-        mine = [row for row in shown if row["robots"] == count]
-        axes.plot(
-            [row["asked_hz"] for row in mine], [row["p99_ms"] for row in mine], "o-", label=f"{count} robots"
-        )
+    colours = {
+        count: f"C{index}" for index, count in enumerate(dict.fromkeys(row["robots"] for row in shown))
+    }
+    for (count, encoding), label in {
+        (row["robots"], row["pictures"]): f"{row['robots']} robots, {WORDS[row['pictures']]}" for row in shown
+    }.items():
+        mine = [row for row in shown if (row["robots"], row["pictures"]) == (count, encoding)]
+        style = "o-" if encoding == "jpeg" else "o:"
+        rates, times = [row["asked_hz"] for row in mine], [row["p99_ms"] for row in mine]
+        axes.plot(rates, times, style, color=colours[count], label=label)
     axes.axhline(IN_TIME_S * 1000, color="0.5", lw=0.8)
     axes.set(xscale="log", yscale="log", xlabel="calls asked for, 1/s", ylabel="p99, ms")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, fontsize=8)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
 
@@ -416,7 +456,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=RESULTS, help="where capacity.json goes")
     asked = parser.parse_args(arguments)
     load = os.getloadavg()[0]
-    rows = [row for count in asked.robots for row in measure(count, asked.seconds)]
+    rows = [
+        row for encoding in SIZES for count in asked.robots for row in measure(count, asked.seconds, encoding)
+    ]
     found = summary(rows)
     aims = judge(found)
     print_aims(aims)

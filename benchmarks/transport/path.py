@@ -16,7 +16,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -69,23 +69,26 @@ def picture(kilobytes: int) -> EncodedImage:
     return made
 
 
-def factory(address: str, robots: int, folder: str) -> str:
-    """A factory file with one task and model for each size of pictures. `folder`: where stamps go; empty: none."""
+def factory(address: str, robots: int, folder: str, pictures: Mapping[int, tuple[int, int]]) -> str:
+    """A factory file with one task and model for each of `pictures`, kB -> (height, width) px. `folder`: where stamps
+    go; empty: none."""
     backend = "benchmarks.transport.stamps:StampedNull" if folder else "null"
     tasks, models = [], []
-    for size, (height, width) in PICTURES.items():
+    for size, (height, width) in pictures.items():
         options = f"images: {{front: [{height}, {width}]}}, state: {{state: {STATE}}}"
         options += f", folder: {folder}" if folder else ""
         models.append(f'"null-{size}": {{backend: "{backend}", options: {{{options}}}}}')
         calls = f"{{model: null-{size}, slo_ms: {BUDGET_MS:.0f}}}"
         tasks.append(f"kb{size}: {{pipeline: {{action_period_ms: 100}}, components: {{system1: {calls}}}}}")
-    fleet = ", ".join(f"{{task: kb{size}, num_robots: {robots}}}" for size in PICTURES)
+    fleet = ", ".join(f"{{task: kb{size}, num_robots: {robots}}}" for size in pictures)
     return FACTORY.format(
-        servers=len(PICTURES), fleet=fleet, tasks="\n".join(tasks), models=", ".join(models), address=address
+        servers=len(pictures), fleet=fleet, tasks="\n".join(tasks), models=", ".join(models), address=address
     )
 
 
-def server_process(address: str, robots: int, folder: str) -> None:
+def server_process(
+    address: str, robots: int, folder: str, pictures: Mapping[int, tuple[int, int]] = PICTURES
+) -> None:
     from rosa_server.cli import main
 
     notes = Notes()
@@ -93,7 +96,7 @@ def server_process(address: str, robots: int, folder: str) -> None:
         stamp_gateway(notes)
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "factory.yaml"
-        path.write_text(factory(address, robots, folder))
+        path.write_text(factory(address, robots, folder, pictures))
         try:
             main(["serve", str(path)])
         finally:
