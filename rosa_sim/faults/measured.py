@@ -1,4 +1,4 @@
-"""The table of what may be measured instead of the truth, and what is told then. None of it moves the arm.
+"""All wrong measurements that are tested, and the fault that each one causes. None of them moves the arm.
 
 `tests/unit/client/motion/hostile_arms.py` does each of them to every driver.
 """
@@ -25,28 +25,30 @@ WRONG_MEASUREMENTS: dict[str, WrongMeasurement] = {
         "a second publisher sends zeros, ten times a second", ("measurement_range", JUMP)
     ),
     "other_pose_beside_it": WrongMeasurement(
-        "a second publisher sends another pose beside each true one", (JUMP, ELSEWHERE)
+        "a second publisher sends a wrong pose next to each true one", (JUMP, ELSEWHERE)
     ),
-    "other_pose_instead": WrongMeasurement("another pose is measured from now on", (JUMP, ELSEWHERE)),
+    "other_pose_instead": WrongMeasurement(
+        "the measurement switches to another pose and stays there", (JUMP, ELSEWHERE)
+    ),
     "old_beside_it": WrongMeasurement(
-        "a second publisher repeats an old joint state beside each true one", ("stamp_back",)
+        "a second publisher repeats an old joint state next to each true one", ("stamp_back",)
     ),
-    "old_instead": WrongMeasurement("an old joint state comes again and again, with its stamp", SILENT),
-    "old_position_new_stamp": WrongMeasurement("an old position comes again and again, with new stamps"),
+    "old_instead": WrongMeasurement("an old joint state is repeated with its old stamp", SILENT),
+    "old_position_new_stamp": WrongMeasurement("an old position is repeated with new stamps"),
     "one_wrong": WrongMeasurement("one sample is 0.5 rad off", (JUMP,)),
-    "jumps_and_returns": WrongMeasurement("a joint jumps by 0.5 rad and returns, again and again", (JUMP,)),
-    "huge": WrongMeasurement("a joint is measured at 1e6 rad", ("measurement_range",)),
-    "not_finite": WrongMeasurement("a joint is measured at NaN or infinity", ("measurement_not_finite",)),
+    "jumps_and_returns": WrongMeasurement("a joint jumps by 0.5 rad and back, again and again", (JUMP,)),
+    "huge": WrongMeasurement("a joint reads 1e6 rad", ("measurement_range",)),
+    "not_finite": WrongMeasurement("a joint reads NaN or infinity", ("measurement_not_finite",)),
     "drifts": WrongMeasurement(
-        "all joints drift away, slower than they can move", ("not_following", ELSEWHERE)
+        "all joints drift away, slower than their speed limits", ("not_following", ELSEWHERE)
     ),
     "stamps_back": WrongMeasurement("stamps jump back by 100 s", ("stamp_back",)),
-    "stamps_ahead": WrongMeasurement("stamps come from the future, and do not", ("stamp_ahead",)),
-    "stamps_stand": WrongMeasurement("stamps stand still while positions are true", SILENT),
+    "stamps_ahead": WrongMeasurement("stamps alternate between the future and the present", ("stamp_ahead",)),
+    "stamps_stand": WrongMeasurement("stamps stand still while the positions are true", SILENT),
     "names_change": WrongMeasurement(
-        "a joint is missing among the names, comes back and is missing again",
+        "one joint's name goes missing, comes back and goes missing again",
         ("arm_driver", "measurement_shape"),
     ),
-    "silence": WrongMeasurement("no joint states come", SILENT),
-    "noise": WrongMeasurement("each second sample is up to 0.3 rad off", (JUMP,)),
+    "silence": WrongMeasurement("no joint states arrive", SILENT),
+    "noise": WrongMeasurement("every second sample is up to 0.3 rad off", (JUMP,)),
 }

@@ -1,4 +1,4 @@
-"""What connections may take of a gateway, and why one is cut off. docs/security.md shows both tables.
+"""What connections may use of a gateway, and why one is cut off. docs/security.md shows both tables.
 
 A limit is a field of `Limits` with its row of the table; a new one needs a test that exceeds it, or
 `tests/unit/server/serving/core/guard/test_limits.py` fails.
@@ -10,18 +10,18 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 CAUSES = {
-    "too_many_connections": "more connections than one address, or the gateway, may have; the longest silent goes",
-    "no_hello": "nothing understandable was said in time",
-    "held_bytes": "more bytes came than whole messages: an endless message, or one larger than its model takes",
-    "held_in_all": "all connections together hold too many bytes; the largest holder goes",
-    "unread_answers": "the peer asks and does not read: its answers are dropped",
-    "not_reading": "it took none of its answers for too long, as behind a broken link",
-    "unread_in_all": "all connections together leave too many answers unread; the largest goes",
-    "handling_time": "its messages took more of the gateway's time than one connection may have",
-    "bad_messages": "too many messages that nobody can read",
-    "address_waits": "its address was cut off before and has to wait",
+    "too_many_connections": "one address, or the gateway, has too many connections; the one silent longest is closed",
+    "no_hello": "no valid message came in time",
+    "held_bytes": "too many bytes of an incomplete message: it has no end, or is larger than its model takes",
+    "held_in_all": "all connections together hold too many bytes; the one that holds most is closed",
+    "unread_answers": "the peer asks and does not read; its answers are dropped",
+    "not_reading": "the peer has read none of its answers for too long, as behind a broken link",
+    "unread_in_all": "all connections together leave too many bytes unread; the one with most is closed",
+    "handling_time": "its messages took more of the gateway's CPU time than one connection may use",
+    "bad_messages": "too many invalid messages",
+    "address_waits": "its address was cut off before and still has to wait",
     "key_revoked": "its key is no longer in the key folder",
-    "too_old": "too many connections came after it: its number is soon given again",
+    "too_old": "too many connections were opened after it, so its number is about to be reused",
 }
 # The address has to wait after these.
 UNREAD = ("unread_answers", "unread_in_all", "not_reading")  # whoever is cut off for these reads nothing
@@ -35,7 +35,7 @@ def limit(default: float, unit: str, what: str, of: str, cause: str) -> Any:
 
 @dataclass(frozen=True)
 class Limits:
-    """What connections may take. A *stranger* has connected and was not welcomed, a *robot* was.
+    """What connections may use. A *stranger* has connected and was not welcomed, a *robot* was.
 
     Held bytes are those that the gateway's process has received and that are no whole message yet; unread ones are
     those of answers that the peer has not taken.
@@ -44,48 +44,44 @@ class Limits:
     connections: int = limit(4096, "", "connections", "all", "too_many_connections")
     connections_per_address: int = limit(3072, "", "connections", "one address", "too_many_connections")
     strangers: int = limit(
-        2048, "", "connections", "all strangers; the longest silent makes room", "too_many_connections"
+        2048, "", "connections", "all strangers; the one silent longest is closed", "too_many_connections"
     )
     strangers_per_address: int = limit(
-        1024, "", "connections", "strangers of one address", "too_many_connections"
+        1024, "", "connections", "strangers from one address", "too_many_connections"
     )
-    successors: int = limit(1 << 31, "", "connections that come after it", "a connection", "too_old")
-    hello_within_s: float = limit(
-        10.0, "s", "time without an understandable message", "a stranger", "no_hello"
-    )
+    successors: int = limit(1 << 31, "", "connections opened after it", "a connection", "too_old")
+    hello_within_s: float = limit(10.0, "s", "time without a valid message", "a stranger", "no_hello")
     stranger_bytes: int = limit(256 << 10, "KB", "bytes held", "a stranger", "held_bytes")
     strangers_bytes: int = limit(8 << 20, "MB", "bytes held", "all strangers", "held_in_all")
     welcomed_bytes: int = limit(
-        256 << 10, "KB", "bytes held beside two of its largest requests", "a robot", "held_bytes"
+        256 << 10, "KB", "bytes held, in addition to two of its largest requests", "a robot", "held_bytes"
     )
     all_bytes: int = limit(
-        64 << 20, "MB", "bytes held beside one largest request per robot", "all", "held_in_all"
+        64 << 20, "MB", "bytes held, in addition to one largest request per robot", "all", "held_in_all"
     )
     stranger_unread: int = limit(64 << 10, "KB", "bytes of unread answers", "a stranger", "unread_answers")
     robot_unread: int = limit(4 << 20, "MB", "bytes of unread answers", "a robot", "unread_answers")
     all_unread: int = limit(64 << 20, "MB", "bytes of unread answers", "all", "unread_in_all")
-    unread_for_s: float = limit(
-        10.0, "s", "time in which none of its unread answers is read", "a connection", "not_reading"
-    )
+    unread_for_s: float = limit(10.0, "s", "time without reading any answer", "a connection", "not_reading")
     robot_time: float = limit(0.25, "s/s", "handling time", "a robot", "handling_time")
-    robot_burst_s: float = limit(0.5, "s", "handling time at once", "a robot", "handling_time")
-    address_time: float = limit(0.3, "s/s", "handling time", "all strangers of an address", "handling_time")
+    robot_burst_s: float = limit(0.5, "s", "handling time, burst", "a robot", "handling_time")
+    address_time: float = limit(
+        0.3, "s/s", "handling time", "all strangers from one address", "handling_time"
+    )
     address_burst_s: float = limit(
-        0.6, "s", "handling time at once", "all strangers of an address", "handling_time"
+        0.6, "s", "handling time, burst", "all strangers from one address", "handling_time"
     )
     strangers_time: float = limit(0.4, "s/s", "handling time", "all strangers", "handling_time")
-    strangers_burst_s: float = limit(0.8, "s", "handling time at once", "all strangers", "handling_time")
-    bad_per_s: float = limit(5.0, "/s", "unreadable messages", "a connection", "bad_messages")
-    bad_burst: float = limit(50.0, "", "unreadable messages at once", "a connection", "bad_messages")
+    strangers_burst_s: float = limit(0.8, "s", "handling time, burst", "all strangers", "handling_time")
+    bad_per_s: float = limit(5.0, "/s", "invalid messages", "a connection", "bad_messages")
+    bad_burst: float = limit(50.0, "", "invalid messages, burst", "a connection", "bad_messages")
     # Of the wait after the second offence of an address, which doubles with each further one.
     first_wait_s: float = limit(
-        1.0, "s", "time without a new connection after its second offence", "an address", "address_waits"
+        1.0, "s", "time before it may connect again after its second offence", "an address", "address_waits"
     )
-    longest_wait_s: float = limit(
-        60.0, "s", "time without a new connection after many offences", "an address", "address_waits"
-    )
+    longest_wait_s: float = limit(60.0, "s", "the same after many offences", "an address", "address_waits")
     calm_after_s: float = limit(
-        60.0, "s", "time without offence after which all are forgotten", "an address", "address_waits"
+        60.0, "s", "time without offences after which they are forgotten", "an address", "address_waits"
     )
 
 
