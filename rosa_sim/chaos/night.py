@@ -6,6 +6,7 @@ Hours of an earlier version of the decisions stay, and are counted apart: anothe
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from rosa_contract.process import die_with
 from rosa_sim.chaos.plan import KINDS, NODE_KINDS, Plan, plan_of
 from rosa_sim.chaos.run import Verdict, run, shrink
 
@@ -149,7 +151,7 @@ def _verdicts(
         while not enough():
             yield run(draw(next(seeds)))
         return
-    with ProcessPoolExecutor(processes) as pool:
+    with ProcessPoolExecutor(processes, initializer=die_with, initargs=(os.getpid(),)) as pool:
         running: set[Future[Verdict]] = set()
         while running or not enough():
             while len(running) < 2 * processes and not enough():

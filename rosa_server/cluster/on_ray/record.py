@@ -26,6 +26,7 @@ from rosa_server.cluster.on_ray.reserving import (
     reserve,
     wait_for,
 )
+from rosa_server.serving.base import log
 
 NAME = "rosa/record"
 HEAL_EVERY_S = 2.0
@@ -42,6 +43,7 @@ class GatewayRecord:
         """`told`: `places`, `files` (name -> content) and `folder`, as `GatewayActor` has them."""
         import ray
 
+        log.to_stderr()  # Ray keeps it in its own logs
         self._ray, self._told = ray, told
         self._places = [place_from(one) for one in told["places"]]
         self._stop = threading.Event()
@@ -158,12 +160,20 @@ class GatewayRecord:
         """A gateway whose node was lost is started again on the node of the same address, when that is back."""
         while not self._stop.wait(HEAL_EVERY_S):
             for one in self._places:
-                if time.monotonic() < self._again_s[one.name] or self._look(one) is not None:
+                if time.monotonic() < self._again_s[one.name]:
                     continue
-                self._again_s[one.name] = time.monotonic() + AGAIN_S
-                with self._lock, contextlib.suppress(RayError):  # another time
-                    if not self._stop.is_set():
-                        self._start_again(one)
+                try:
+                    self._heal_one(one)
+                except Exception as error:  # Ray has many without its head: another time
+                    log.warning("gateway_not_started", node=one.name, reason=str(error))
+
+    def _heal_one(self, one: GatewayPlace) -> None:
+        if self._look(one) is not None:
+            return
+        self._again_s[one.name] = time.monotonic() + AGAIN_S
+        with self._lock:
+            if not self._stop.is_set():
+                self._start_again(one)
 
     def _start_again(self, one: GatewayPlace) -> None:
         node = self._node(one)

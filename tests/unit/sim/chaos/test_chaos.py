@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -259,3 +265,27 @@ def test_a_file_that_is_no_plan_is_one_error(
     path.write_text(text)
     assert main(["replay", str(path)]) == 2
     assert "plan.json" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends them, asked by prctl")
+def test_no_process_outlives_a_run_that_is_ended(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rosa_sim.chaos", "--processes", "2", "--folder", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as chaos:
+        try:
+            children = Path(f"/proc/{chaos.pid}/task/{chaos.pid}/children")
+            until(lambda: len(children.read_text().split()) == 2)
+            workers = [Path("/proc", pid) for pid in children.read_text().split()]
+            chaos.terminate()
+            chaos.wait(30)
+            until(lambda: not any(worker.exists() for worker in workers))
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(chaos.pid, signal.SIGKILL)
+
+
+def until(done: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < end_s
+        time.sleep(0.05)
