@@ -71,7 +71,15 @@ def deploy(problem: Problem, catalog: Catalog, schedule: Schedule) -> Deployment
         for key, streams in server.streams.items():
             need = problem.needs[key]
             loads.append(Load(key.task, key.component, streams, need.rate_hz(rates[key.task]), need.slo_ms))
-        state = catalog.assess(server.model, loads)
+        # One that nobody uses yet is assessed by what it could be asked.
+        asked = loads or [
+            Load(key.task, key.component, 0, 0.0, need.slo_ms)
+            for key, need in problem.needs.items()
+            if need.model == server.model and key.component in server.components
+        ]
+        if not asked:
+            continue
+        state = catalog.assess(server.model, asked)
         if state is None:
             at = ", ".join(f"{count} x {key}" for key, count in server.streams.items())
             raise ValueError(f"{server.id} breaks an SLO under these profiles: {at} at {rates}")

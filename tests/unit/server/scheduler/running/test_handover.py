@@ -131,6 +131,22 @@ def test_an_admission_that_is_taken_back_at_once_changes_no_rate_and_no_route() 
     assert admission.leave(answer.slot) == before
 
 
+def test_a_server_that_nobody_uses_yet_is_there_for_who_comes() -> None:
+    larger = replace(factory(), server_cluster=replace(factory().server_cluster, num_servers=20))
+    idle = [
+        {**server, "id": f"idle-{server['id']}", "streams": {}}
+        for server in plan()["servers"]
+        if not server.get("standby")
+    ]
+    document = plan(servers=[*plan()["servers"], *idle])
+    placement, admission = hand_over(larger, schedule_from(document, "plan.json"), "plan.json", LIBRARY)
+    assert isinstance(admission, RunningSchedule)
+    assert audit(admission.deployment) == []
+    assert set(placement.replicas) >= {server["id"] for server in idle}
+    assert isinstance(admission.admit("kit"), Admitted)
+    assert audit(admission.deployment) == []
+
+
 def test_without_profiles_the_plan_is_served_and_nobody_else_admitted(tmp_path: Path) -> None:
     _, admission = hand_over(factory(), schedule_from(plan()), "plan.json", ProfileLibrary(tmp_path))
     assert isinstance(admission, NoAdmission)
