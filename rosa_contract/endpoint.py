@@ -13,9 +13,7 @@ from rosa_contract.wording import shown
 
 MAX_PORT = 65535
 MAX_PATH_BYTES = 107  # sun_path of a Unix socket, less its final zero
-HOST = re.compile(
-    r"[A-Za-z0-9\[:][A-Za-z0-9.\-:%;\[\]_]*"
-)  # what libzmq connects to; of another it raises an error
+HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.\-:;_]*")  # what libzmq connects to; of another it raises an error
 
 
 def endpoint_problem(endpoint: str, *, binds: bool) -> str:
@@ -31,6 +29,8 @@ def endpoint_problem(endpoint: str, *, binds: bool) -> str:
         return f"expected an endpoint such as tcp://HOST:PORT, got {shown(endpoint)}"
     if host == "*" and not binds:
         return f"expected the address of a machine, got {shown(endpoint)}: '*' is only for listening"
+    if "[" in host or ":" in host.rpartition(";")[2]:  # sockets are made without ZMQ_IPV6
+        return f"expected an IPv4 address or a name, got {shown(host)} in {shown(endpoint)}: IPv6 is not supported"
     if not binds and not HOST.fullmatch(host):
         return f"expected the address of a machine, got {shown(endpoint)}: no host is called {shown(host)}"
     if port == "*" and binds:
