@@ -105,9 +105,9 @@ def check_keys(loader: Loader | QuickLoader, node: yaml.MappingNode) -> None:
     """
     seen: set[Any] = set()
     for key_node, _ in node.value:
-        if key_node.tag == MERGE or not isinstance(key_node, yaml.ScalarNode):
+        if not isinstance(key_node, yaml.ScalarNode):
             continue
-        key = loader.construct_object(key_node)
+        key = "<<" if key_node.tag == MERGE else loader.construct_object(key_node)
         if not isinstance(key, Hashable):  # by its tag; PyYAML says so later
             continue
         for one in (key, str(key_node.value)):

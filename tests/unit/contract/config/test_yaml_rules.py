@@ -104,6 +104,8 @@ def test_a_key_that_is_merged_and_said_again_is_no_duplicate_wherever_its_mappin
     with pytest.raises(ConfigError) as caught:
         parse_yaml("deep: {one: &one {<<: {x: 1}, x: 2, x: 3}}\nother: {<<: *one}\n")
     assert [problem.cause for problem in caught.value.problems] == ["duplicate_key"]
+    with pytest.raises(ConfigError, match="duplicate key '<<'"):
+        parse_yaml("one: {<<: {x: 1}, <<: {y: 2}, z: 3}\n")
 
 
 def problems(slo: str = "300", continuous: str = "true") -> list[str]:
