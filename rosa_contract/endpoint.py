@@ -16,8 +16,11 @@ MAX_PATH_BYTES = 107  # sun_path of a Unix socket, less its final zero
 HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.\-:;_]*")  # what libzmq connects to; of another it raises an error
 
 
-def endpoint_problem(endpoint: str, *, binds: bool) -> str:
-    """What is wrong with `endpoint`, or an empty string. `binds`: to listen on it, so that "*" may stand in it."""
+def endpoint_problem(endpoint: str, *, binds: bool, ipv6: bool = False) -> str:
+    """What is wrong with `endpoint`, or an empty string. `binds`: to listen on it, so that "*" may stand in it.
+
+    `ipv6`: whether such an address may stand in it; ROSA's ZeroMQ sockets have none.
+    """
     scheme, found, rest = endpoint.partition("://")
     if scheme == "ipc" and found:
         fits = 0 < len(rest.encode()) <= MAX_PATH_BYTES
@@ -29,7 +32,7 @@ def endpoint_problem(endpoint: str, *, binds: bool) -> str:
         return f"expected an endpoint such as tcp://HOST:PORT, got {shown(endpoint)}"
     if host == "*" and not binds:
         return f"expected the address of a machine, got {shown(endpoint)}: '*' is only for listening"
-    if "[" in host or ":" in host.rpartition(";")[2]:  # sockets are made without ZMQ_IPV6
+    if not ipv6 and ("[" in host or ":" in host.rpartition(";")[2]):
         return f"expected an IPv4 address or a name, got {shown(host)} in {shown(endpoint)}: IPv6 is not supported"
     if not binds and not HOST.fullmatch(host):
         return f"expected the address of a machine, got {shown(endpoint)}: no host is called {shown(host)}"

@@ -185,7 +185,7 @@ Problem = tuple[str, str, str]  # path within the entry, words, cause
 def frontend_problems(frontend: Frontend) -> Iterator[Problem]:
     """Values that are each possible and make no sense together, or name nothing."""
     bind = frontend.bind or "127.0.0.1:1"
-    if problem := endpoint_problem(f"tcp://{bind}", binds=True) or (
+    if problem := endpoint_problem(f"tcp://{bind}", binds=True, ipv6=True) or (
         "" if "*" not in bind else "expected a port"
     ):
         yield "bind", f"expected HOST:PORT, got {shown(frontend.bind)}: {problem}", "out_of_range"
