@@ -29,10 +29,10 @@ class Intrinsics:
 
     fx: float = setting("focal length along x, px", above=0)
     fy: float = setting("focal length along y, px", above=0)
-    cx: float = setting("x of the optical centre, px from the left")
-    cy: float = setting("y of the optical centre, px from the top")
+    cx: float = setting("x of the principal point, px from the left")
+    cy: float = setting("y of the principal point, px from the top")
     distortion: tuple[float, ...] = setting(
-        "OpenCV's coefficients: k1 k2 p1 p2, then k3, then k4 k5 k6; empty: none", ()
+        "OpenCV distortion coefficients k1 k2 p1 p2 [k3 [k4 k5 k6]]; empty: no distortion", ()
     )
 
     @property
@@ -45,13 +45,15 @@ class Intrinsics:
 class CameraPose:
     """Where a camera is: its optical frame (x right, y down, z into the picture; REP 103) in a link of the robot."""
 
-    parent: str = setting("link of the robot's description that the camera is fixed to, such as panda_hand")
-    xyz_m: tuple[float, ...] = setting("position in the parent, m", length=3)
+    parent: str = setting("robot link (in its URDF) that the camera is fixed to, such as panda_hand")
+    xyz_m: tuple[float, ...] = setting("position in the parent frame, m", length=3)
     quaternion_xyzw: tuple[float, ...] | None = setting(
-        "orientation in the parent; either this or `rpy_rad`", None, length=4
+        "orientation in the parent frame; give either this or `rpy_rad`", None, length=4
     )
     rpy_rad: tuple[float, ...] | None = setting(
-        "the same as turns about the parent's fixed x, y, z, as in a URDF, rad", None, length=3
+        "orientation as roll, pitch, yaw about the parent's fixed x, y, z axes, as in a URDF, rad",
+        None,
+        length=3,
     )
 
     @property
@@ -69,41 +71,42 @@ class CameraPose:
 class CameraSpec:
     """One camera and how its frames travel."""
 
-    width: int = setting("px", at_least=1, at_most=4096)
-    height: int = setting("px", at_least=1, at_most=4096)
-    encoding: str = setting("on the wire", "jpeg", choices=ENCODINGS)
+    width: int = setting("image width, px", at_least=1, at_most=4096)
+    height: int = setting("image height, px", at_least=1, at_most=4096)
+    encoding: str = setting("image encoding on the wire", "jpeg", choices=ENCODINGS)
     quality: int = setting("JPEG quality", 90, at_least=1, at_most=100)
     min_quality: int | None = setting(
-        "JPEG quality that the robot may lower its pictures to while the link carries them too slowly for the deadlines"
-        " of their calls; default: it never does",
+        "lowest JPEG quality to which the robot may go while the network is too slow for the deadlines; default:"
+        " quality is never lowered",
         None,
         at_least=1,
         at_most=100,
     )
-    rate_hz: float = setting("frames per second", 30.0, above=0, at_most=1000)
+    rate_hz: float = setting("frame rate", 30.0, above=0, at_most=1000)
     driver: str = setting(
-        "camera driver, a known name or `module:Class`; `external`: another node publishes this camera;"
-        " empty: the robot's `camera_driver`",
+        "camera driver: a known name, `module:Class`, or `external` if another node publishes the images;"
+        " default: the robot's `camera_driver`",
         "",
     )
     topic: str = setting(
-        "topic of its pictures, such as a camera vendor's /camera/camera/color/image_raw/compressed: CompressedImage"
-        " for jpeg and png, Image for rgb8; without a leading slash below the robot's namespace; default:"
-        " <name>/image_raw/compressed, for rgb8 <name>/image_raw",
+        "image topic, such as a camera vendor's /camera/camera/color/image_raw/compressed: CompressedImage for"
+        " jpeg and png, Image for rgb8; without a leading slash, relative to the robot's namespace; default:"
+        " `<name>/image_raw/compressed`, for rgb8 `<name>/image_raw`",
         "",
     )
     reliability: str = setting(
-        "QoS of its pictures: rep_2003: reliable where ROSA publishes them, best effort where it subscribes, which also"
-        " matches a publisher that is best effort; reliable or best_effort: on both sides",
+        "QoS reliability of the image topics: rep_2003: reliable as publisher, best effort as subscriber (matches"
+        " any publisher); reliable or best_effort: as both",
         BY_REP_2003,
         choices=(BY_REP_2003, RELIABLE, BEST_EFFORT),
     )
-    source: str = setting("what its driver reads, such as /dev/video0 for v4l2", "")
+    source: str = setting("device that the driver reads, such as /dev/video0 for v4l2", "")
     intrinsics: Intrinsics | None = setting(
-        "lens, as `rosa calibrate camera` writes it; without it the driver's own, if it knows one", None
+        "intrinsic calibration, as written by `rosa calibrate camera`; default: the driver's own, if it has one",
+        None,
     )
     pose: CameraPose | None = setting(
-        "where it is mounted, as `rosa calibrate hand-eye` writes it; without it the camera is not in TF",
+        "mounting pose, as written by `rosa calibrate hand-eye`; without it the camera has no TF frame",
         None,
     )
 

@@ -28,17 +28,16 @@ CLUSTERS = LOCAL, RAY = "local", "ray"
 class ServerCluster:
     """The GPU pool (Figure 3, part 1)."""
 
-    num_servers: int = setting("GPUs in the pool", at_least=1, at_most=100_000)
-    gpu_type: str = setting("hardware name, the folder of its profiles", "cpu")
+    num_servers: int = setting("number of GPUs in the pool", at_least=1, at_most=100_000)
+    gpu_type: str = setting("GPU model; selects the folder of model profiles", "cpu")
     cluster: str = setting(
-        "what starts the workers: `local`, processes of this machine, or `ray`, on the nodes of a Ray cluster"
-        " (docs/cluster.md)",
+        "where workers run: local: processes on this machine; ray: nodes of a Ray cluster (docs/cluster.md)",
         LOCAL,
         choices=CLUSTERS,
     )
-    address: str = setting("cluster: ray: HOST:PORT of Ray's head", "127.0.0.1:6379")
+    address: str = setting("ray only: HOST:PORT of the Ray head node", "127.0.0.1:6379")
     workers_port: int = setting(
-        "cluster: ray: TCP port of this machine to which workers connect; 0: any free one",
+        "ray only: TCP port on this machine that workers connect to; 0: any free port",
         0,
         at_least=0,
         at_most=65535,
@@ -49,8 +48,8 @@ class ServerCluster:
 class FleetEntry:
     """One group of robots that run the same task (Figure 3, part 2)."""
 
-    task: str = setting("name of a task of this file")
-    num_robots: int = setting("robots that run it", at_least=1, at_most=1_000_000)
+    task: str = setting("name of a task in this file")
+    num_robots: int = setting("number of robots that run it", at_least=1, at_most=1_000_000)
 
 
 @dataclass(frozen=True)

@@ -21,40 +21,54 @@ SHA256 = re.compile("[0-9a-fA-F]{64}")
 class Cloud:
     """More workers of a model, a link away: they get what the edge would begin with too late (Kairos 3.2.3)."""
 
-    workers: int = setting("worker processes in the cloud; 0: none", 0, at_least=0, at_most=1000)
-    link_ms: float = setting("one way to them, and the same back", 50.0, above=0, at_most=10_000)
-    options: Mapping[str, Any] = setting("arguments of the backend there, instead of the model's", dict)
+    workers: int = setting("number of worker processes in the cloud; 0: none", 0, at_least=0, at_most=1000)
+    link_ms: float = setting(
+        "one-way network latency to them; the way back is assumed to take the same",
+        50.0,
+        above=0,
+        at_most=10_000,
+    )
+    options: Mapping[str, Any] = setting(
+        "arguments of the backend in the cloud, instead of the model's `options`", dict
+    )
 
 
 @dataclass(frozen=True)
 class Model:
     """How the server runs a model. A model without an entry can be planned for, but not served."""
 
-    backend: str = setting("name of a backend, or `module:Class` of your own (docs/add_a_model.md)")
+    backend: str = setting("name of a backend, or `module:Class` for your own (docs/add_a_model.md)")
     options: Mapping[str, Any] = setting("arguments of the backend", dict)
     sha256: Mapping[str, str] = setting(
-        "checksums by file, such as `policy.safetensors: 9f86...`; a worker that finds another one does not start,"
-        " and no file of `options.weights` may be without one. Default: none is compared",
+        "SHA-256 checksums by file, such as `policy.safetensors: 9f86...`; a worker does not start if one"
+        " differs, or if a file of `options.weights` has none; default: no check",
         dict,
     )
     python: str = setting(
-        "interpreter of a separate Python environment, such as /opt/lerobot/bin/python, with what the model needs and"
-        " the wheel that `rosa env` installs; default: the server's",
+        "interpreter of a separate Python environment, such as /opt/lerobot/bin/python, with the model's"
+        " dependencies and the wheel that `rosa env` installs; default: the server's interpreter",
         "",
     )
-    workers: int = setting("worker processes, one per GPU", 1, at_least=1, at_most=1000)
+    workers: int = setting(
+        "number of worker processes, one per GPU; ignored with a schedule", 1, at_least=1, at_most=1000
+    )
     max_batch: int | None = setting(
-        "largest batch; default: the backend's own limit", None, at_least=1, at_most=4096
+        "maximum batch size; default: the backend's own limit", None, at_least=1, at_most=4096
     )
     inline: bool = setting(
-        "run it in the gateway's own thread, too, while it answers within 2 ms: no process is woken for a batch. Only"
-        " backends that declare it, and robots that send raw pictures or none (docs/add_a_model.md); its worker stands"
-        " ready beside it",
+        "run the model in the gateway's own thread, as long as a batch takes less than 2 ms, so that no process"
+        " has to be woken. Only for backends that declare it, and robots that send raw images or none"
+        " (docs/add_a_model.md); the worker process stands by",
         False,
     )
-    cloud: Cloud = setting("a second tier; only without a schedule", Cloud)
+    cloud: Cloud = setting(
+        "extra workers in the cloud, for calls that the local workers would start too late; only without a"
+        " schedule",
+        Cloud,
+    )
     adapter: Adapter | None = setting(
-        "between what robots send and play and what the model takes and answers; default: they are the same",
+        "converts between what robots send and execute and what the model takes and returns; default: no"
+        " conversion",
         None,
     )
 

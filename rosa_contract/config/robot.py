@@ -27,9 +27,9 @@ class JointLimits:
 
     position_min_rad: tuple[float, ...] = setting("minimum position, rad")
     position_max_rad: tuple[float, ...] = setting("maximum position, rad")
-    velocity_rad_s: tuple[float, ...] = setting("rad/s", above=0)
-    acceleration_rad_s2: tuple[float, ...] = setting("rad/s^2", above=0)
-    jerk_rad_s3: tuple[float, ...] = setting("rad/s^3", above=0)
+    velocity_rad_s: tuple[float, ...] = setting("maximum velocity, rad/s", above=0)
+    acceleration_rad_s2: tuple[float, ...] = setting("maximum acceleration, rad/s^2", above=0)
+    jerk_rad_s3: tuple[float, ...] = setting("maximum jerk, rad/s^3", above=0)
 
     @property
     def dof(self) -> int:
@@ -45,8 +45,8 @@ OF_ONE_ARM = ("chain", "workspace", "gripper")
 class WorkspaceSpec:
     """The box in the base frame that the chain's points never leave."""
 
-    min_m: tuple[float, ...] = setting("minimum x, y, z in m", length=3)
-    max_m: tuple[float, ...] = setting("maximum x, y, z in m", length=3)
+    min_m: tuple[float, ...] = setting("minimum x, y, z in the robot's base frame, m", length=3)
+    max_m: tuple[float, ...] = setting("maximum x, y, z in the robot's base frame, m", length=3)
 
 
 FINGERS = "fingers"
@@ -57,10 +57,10 @@ GRIPPER, FINGER = "gripper", "finger_joint"  # what the columns and the joints o
 class GripperSpec:
     """Opening between the fingers. A robot without a gripper has the opening 0 in every order and measurement."""
 
-    min_m: float = setting("closed, m", 0.0, at_least=0)
-    max_m: float = setting("open, m", 0.08, above=0)
+    min_m: float = setting("width when closed, m", 0.0, at_least=0)
+    max_m: float = setting("width when open, m", 0.08, above=0)
     kind: str = setting(
-        "fingers: from `min_m` to `max_m` apart; none: this robot has no gripper, and its actions hold joints only",
+        "fingers: a gripper that opens from `min_m` to `max_m`; none: no gripper, actions hold joints only",
         FINGERS,
         choices=(FINGERS, NO_GRIPPER),
     )
@@ -78,12 +78,12 @@ WITHOUT_GRIPPER = GripperSpec(0.0, 0.0, NO_GRIPPER)
 class ArmSpec:
     """One arm of a robot that has several."""
 
-    joints: tuple[str, ...] = setting("names of its joints, which stand together in `joints`")
-    chain: ChainSpec | None = setting("its links; `mounted` says where it stands", None)
+    joints: tuple[str, ...] = setting("names of the arm's joints: a contiguous part of `joints`")
+    chain: ChainSpec | None = setting("kinematic chain of the arm; `mounted` is the pose of its base", None)
     workspace: WorkspaceSpec | None = setting(
-        "box in the robot's base frame that this arm stays in; needs `chain`", None
+        "box in the robot's base frame that the arm stays in; needs `chain`", None
     )
-    gripper: GripperSpec = setting("its gripper", GripperSpec)
+    gripper: GripperSpec = setting("gripper of the arm", GripperSpec)
 
 
 @dataclass(frozen=True)
@@ -110,26 +110,28 @@ class Limb:
 class RobotSpec:
     """One kind of robot."""
 
-    name: str = setting("kind of robot")
-    joints: tuple[str, ...] = setting("joint names, in the order of every joint array")
-    limits: JointLimits = setting("joint limits")
+    name: str = setting("name of this kind of robot")
+    joints: tuple[str, ...] = setting("joint names; all joint arrays use this order")
+    limits: JointLimits = setting("joint limits, one value per joint")
     cameras: Mapping[str, CameraSpec] = setting("cameras by name")
-    home_rad: tuple[float, ...] = setting("where a task starts and a retry restarts, rad")
-    safe_rad: tuple[float, ...] = setting("where return_to_safe_state goes, rad")
+    home_rad: tuple[float, ...] = setting("start pose of a task and of each retry, joint positions, rad")
+    safe_rad: tuple[float, ...] = setting("pose for return_to_safe_state, joint positions, rad")
     clear_rad: tuple[float, ...] | None = setting(
-        "high above everything: a retry goes there first, rad; default: safe_rad", None
+        "high pose, clear of all obstacles, to which a retry moves first, joint positions, rad; default: safe_rad",
+        None,
     )
     drop_rad: tuple[float, ...] | None = setting(
-        "low above free ground: a retry puts down there what the gripper holds, rad; default: it keeps it",
+        "low pose above a free surface, where a retry puts down a held object, joint positions, rad; without it,"
+        " a human is called if the gripper holds something",
         None,
     )
     chain: ChainSpec | None = setting(
-        "link lengths; without them only joints are limited, not positions in space", None
+        "kinematic chain; without it only joint limits are checked, not positions in space", None
     )
     workspace: WorkspaceSpec | None = setting("box that the arm stays in; needs `chain`", None)
     action_spaces: tuple[str, ...] | None = setting(
-        "in which spaces besides joint positions it takes a model's actions; default: all that it can carry out, those"
-        " of the tool only with `chain`",
+        "action spaces that the robot accepts besides joint positions; default: all, those of the tool only with"
+        " `chain` (docs/bring_your_own.md)",
         None,
         choices=tuple(SPACES),
     )
@@ -138,23 +140,23 @@ class RobotSpec:
     )
     gripper: GripperSpec = setting("gripper", GripperSpec)
     arms: Mapping[str, ArmSpec] = setting(
-        "instead of `chain`, `workspace` and `gripper`: the arms of a robot that has several, by name, in the order of"
-        " their joints",
+        "for a robot with several arms, instead of `chain`, `workspace` and `gripper`: the arms by name, in joint"
+        " order",
         dict,
     )
-    control_rate_hz: float = setting("setpoints per second", 100.0, at_least=10, at_most=2000)
+    control_rate_hz: float = setting("rate of setpoints", 100.0, at_least=10, at_most=2000)
     max_sensor_age_ms: float = setting(
-        "the arm stops when its newest frame or joint state is older", 500.0, above=0
+        "maximum age of camera frames and joint states; the arm stops if the newest one is older",
+        500.0,
+        above=0,
     )
-    arm_driver: str = setting("arm driver, a known name or `module:Class`; required in a file", "")
+    arm_driver: str = setting("arm driver: a known name or `module:Class`; required", "")
     arm: Mapping[str, Any] = setting("settings of the arm driver", dict)
-    camera_driver: str = setting(
-        "driver of the cameras that name none: a known name, `module:Class` or `external`", ""
-    )
+    camera_driver: str = setting("default camera driver: a known name, `module:Class` or `external`", "")
     extends: str = setting(
-        "another robot file, so that this one says only what differs: a path seen from its folder, or"
-        " rosa:panda.yaml for a shipped one. Mappings are merged, other values replaced, `null` takes one away; with"
-        " another `arm_driver`, `arm` begins anew",
+        "robot file to start from; this file then needs only the differences: a path relative to this file's"
+        " folder, or rosa:panda.yaml for a shipped one. Mappings are merged, other values are replaced, and"
+        " `null` removes a value; a different `arm_driver` also drops the inherited `arm`",
         "",
     )
 

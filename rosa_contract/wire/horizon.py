@@ -23,26 +23,26 @@ class Horizon:
     """A horizon policy and its arguments, as a task describes them."""
 
     policy: str = setting(
-        "static: always `steps`; threshold: up to the first step that the model still revises, see `t`; or a name that"
-        " the server's own model registers",
+        "static: always `steps`; threshold: the steps before the first uncertain one, see `t`; or a policy that"
+        " the server's model registers, by name",
         rule=NAME,
     )
-    steps: int | None = setting("static: steps that are played", None, at_least=1, at_most=MAX_STEPS)
+    steps: int | None = setting("static: number of steps to play", None, at_least=1, at_most=MAX_STEPS)
     t: float | None = setting(
-        "threshold: a step counts as unsure when its last update is larger than 1 + t times the mean of its earlier"
+        "threshold: a step is uncertain if its last update is larger than (1 + t) times the mean of its earlier"
         " ones",
         None,
         above=-1,
         at_most=1000,
     )
     min: int | None = setting(
-        "fewest steps that are played, however unsure the model is; default: 1",
+        "minimum number of steps to play; default: 1",
         None,
         at_least=1,
         at_most=MAX_STEPS,
     )
     max: int | None = setting(
-        "most steps that are played; default: the whole chunk", None, at_least=1, at_most=MAX_STEPS
+        "maximum number of steps to play; default: the whole chunk", None, at_least=1, at_most=MAX_STEPS
     )
 
     @property

@@ -22,24 +22,28 @@ MAX_NODE_CHARS = 32  # of a node's name: it is a part of other names
 class GatewayNode:
     """One node: its gateway, and the servers whose workers that gateway has."""
 
-    robots: str = setting("where robots connect, and this gateway listens: tcp://ADDRESS:PORT")
-    gateways: str = setting("where the other gateways connect, and this one listens: tcp://ADDRESS:PORT")
-    servers: tuple[str, ...] = setting("servers of the schedule that this node has; each is on one node", ())
+    robots: str = setting("endpoint for robots, on which the node's gateway listens: tcp://ADDRESS:PORT")
+    gateways: str = setting(
+        "endpoint for the other gateways, on which the node's gateway listens: tcp://ADDRESS:PORT"
+    )
+    servers: tuple[str, ...] = setting(
+        "servers of the schedule that run on this node; each runs on exactly one node", ()
+    )
 
 
 @dataclass(frozen=True)
 class NodesFile:
     """All gateways of one schedule."""
 
-    nodes: Mapping[str, GatewayNode] = setting("node -> where it is, and what it has; at least two")
+    nodes: Mapping[str, GatewayNode] = setting("nodes by name, at least two")
     keys: str = setting(
         "key folder with `gateways/` and slots.key_secret, made by `rosa keys FOLDER --node NAME`; empty:"
         " gateway.curve_keys",
         "",
     )
     state: str = setting(
-        "folder of this user in which a gateway writes down which slots it has given out, and which outlives a restart"
-        " of the machine; empty: $XDG_STATE_HOME/rosa or ~/.local/state/rosa",
+        "folder, owned by this user, where a gateway records the slots it has assigned; it must survive a reboot;"
+        " empty: $XDG_STATE_HOME/rosa or ~/.local/state/rosa",
         "",
     )
 

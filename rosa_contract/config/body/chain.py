@@ -21,38 +21,48 @@ class ChainSpec:
     frames when the robot file is.
     """
 
-    a_m: tuple[float, ...] = setting("shift along x, m: one per joint, then the flange's", ())
-    d_m: tuple[float, ...] = setting("shift along z, m: one per joint, then the flange's", ())
-    alpha_rad: tuple[float, ...] = setting("turn about x, rad: one per joint, then the flange's", ())
+    a_m: tuple[float, ...] = setting(
+        "DH parameter a, translation along x, m: one per joint, then the flange", ()
+    )
+    d_m: tuple[float, ...] = setting(
+        "DH parameter d, translation along z, m: one per joint, then the flange", ()
+    )
+    alpha_rad: tuple[float, ...] = setting(
+        "DH parameter alpha, rotation about x, rad: one per joint, then the flange", ()
+    )
     convention: str = setting(
-        "modified: Craig's, as Franka publishes them; standard: as Universal Robots publishes them, one per joint and"
-        " none for the flange",
+        "Denavit-Hartenberg convention: modified (Craig), as published by Franka; standard, as published by"
+        " Universal Robots: one value per joint and none for the flange",
         MODIFIED,
         choices=(MODIFIED, STANDARD),
     )
     frames: tuple[tuple[float, ...], ...] = setting(
-        "instead of a_m, d_m and alpha_rad: x, y, z (m), roll, pitch, yaw (rad) of each joint's frame in the one before"
-        " while its angle is 0, then the flange's",
+        "instead of a_m, d_m and alpha_rad: pose x, y, z (m), roll, pitch, yaw (rad) of each joint frame in the"
+        " previous one at joint angle 0, then the flange",
         (),
     )
     urdf: str = setting(
-        "instead: a URDF file, a path seen from the folder of the robot file; `joints`, `limits.position_min_rad`,"
-        " `position_max_rad` and `velocity_rad_s` may then be left out",
+        "instead of these: a URDF file, as a path relative to the robot file's folder; `joints`,"
+        " `limits.position_min_rad`, `position_max_rad` and `velocity_rad_s` may then be left out",
         "",
     )
-    base: str = setting("with `urdf`: the link where the chain begins; default: the root", "")
+    base: str = setting("with `urdf`: first link of the chain; default: the root link", "")
     tip: str = setting(
-        "with `urdf`: the link where it ends, the flange; default: the only link that carries none", ""
+        "with `urdf`: last link of the chain, the flange; default: the only link without children", ""
     )
-    tool_turn_rad: float = setting("turn of the hand on the flange about z, rad", 0.0)
-    tool_offset_m: float = setting("from the flange along z to the point between the fingertips, m", 0.0)
+    tool_turn_rad: float = setting("rotation of the hand on the flange about z, rad", 0.0)
+    tool_offset_m: float = setting(
+        "distance along z from the flange to the point between the fingertips, m", 0.0
+    )
     points: Mapping[str, int] = setting(
-        "joint frames whose origins stay in the workspace besides flange and tool: number of the joint by name",
+        "joint frames that must stay in the workspace, besides the flange and the tool: name -> number of the"
+        " joint (1-based)",
         dict,
         at_least=1,
     )
     mounted: tuple[float, ...] = setting(
-        "where the chain begins in the robot's base frame: x, y, z (m), roll, pitch, yaw (rad); default: there",
+        "pose of the chain's base in the robot's base frame: x, y, z (m), roll, pitch, yaw (rad); default: the"
+        " two coincide",
         (),
     )
 
