@@ -1,6 +1,6 @@
-"""The section `models.<name>.adapter` of a factory file: between what robots send and what a model takes and answers.
+"""The section `models.<name>.adapter` of a factory file: converts what robots send to what a model takes, and back.
 
-What it does is in `rosa_server/models/adapters/`; how to write one, in docs/bring_your_own.md.
+It is implemented in `rosa_server/models/adapters/`; docs/bring_your_own.md explains how to write one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ METHODS = MEAN_STD, QUANTILES, MIN_MAX = "mean_std", "q01_q99", "min_max"
 
 @dataclass(frozen=True)
 class CameraInput:
-    """One picture that the model takes."""
+    """One image that the model takes."""
 
     camera: str = setting("robot camera that provides this image")
     height: int | None = setting(
@@ -72,7 +72,7 @@ class CameraInput:
 
 @dataclass(frozen=True)
 class StatePart:
-    """Some values of a state array that the model takes; the parts stand one after another."""
+    """A part of a state array that the model takes; the parts are concatenated."""
 
     of: str = setting(
         "source: `joint_position` or `gripper_width` of the robot, or `tool_position` or `tool_rotation`,"
@@ -108,7 +108,7 @@ class StatePart:
 
 @dataclass(frozen=True)
 class ActionPart:
-    """Some columns of the model's answer and what they order."""
+    """Some columns of the model's answer, and what they command."""
 
     to: str = setting(
         "what the columns command; tool_position and tool_rotation need the chain of `robot`; nothing: the"
@@ -169,7 +169,7 @@ class ActionPart:
 
 @dataclass(frozen=True)
 class Actions:
-    """What the model's answer orders. Each column is named, and goes somewhere, or to `nothing`."""
+    """What the model's answer commands. Each column has a name and a target, which may be `nothing`."""
 
     columns: Mapping[str, tuple[str, ...]] = setting(
         "for each array that the model returns: a name for every column; you choose the names, and each is used"
@@ -196,7 +196,7 @@ class Actions:
 
 @dataclass(frozen=True)
 class Normalisation:
-    """For a model whose own code does not do it."""
+    """Normalisation, for a model whose own code does not do it."""
 
     file: str = setting("JSON file with the statistics; relative paths start at this file's folder")
     method: str = setting(
@@ -215,7 +215,7 @@ class Normalisation:
 
 @dataclass(frozen=True)
 class BaseFrame:
-    """Where the robot stands in the frame of the model's places."""
+    """Pose of the robot's base in the model's reference frame."""
 
     position_m: tuple[float, ...] = setting("x, y, z, m", (0.0, 0.0, 0.0), length=3)
     rpy_deg: tuple[float, ...] = setting(
@@ -227,7 +227,7 @@ class BaseFrame:
 
 @dataclass(frozen=True)
 class ToolFrame(BaseFrame):
-    """The tool that the model speaks of, seen from one of the robot file's frames."""
+    """Pose of the model's tool frame in one of the robot file's frames."""
 
     on: str = setting(
         "frame in which the pose is given: tool: the robot file's tool frame, between the fingertips; flange:"
@@ -239,7 +239,7 @@ class ToolFrame(BaseFrame):
 
 @dataclass(frozen=True)
 class Adapter:
-    """Between robots and a model that was made for others. What is not named here stays as it is."""
+    """Converts between robots and a model that was trained for others. What is not mapped passes unchanged."""
 
     preset: str = setting(
         "name of a shipped adapter; keys given here override it (docs/bring_your_own.md)", ""
@@ -289,7 +289,7 @@ class Adapter:
 
 
 def anchored(adapter: Adapter, folder: Path) -> Adapter:
-    """With paths that start at `folder`, where they are relative."""
+    """The same, with relative paths resolved against `folder`."""
     norm = adapter.normalisation
     return replace(
         adapter,

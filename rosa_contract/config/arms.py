@@ -1,4 +1,4 @@
-"""The `arm:` mapping of a robot file: settings of its arm driver, one dataclass per driver that takes any."""
+"""The section `arm` of a robot file: settings of the arm driver, one dataclass per driver that has any."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENFORCE, IGNORE = "enforce", "ignore"
 
 @dataclass(frozen=True)
 class GripperActions:
-    """The gripper of an arm behind ros2_control. Names without a leading slash are relative to `arm.namespace`."""
+    """The gripper of an arm driven by ros2_control. Names without a leading slash are relative to `arm.namespace`."""
 
     kind: str = setting(
         "gripper_command: a control_msgs/GripperCommand action (up to Jazzy); parallel_gripper_command: a"
@@ -170,7 +170,7 @@ ARM_SETTINGS: Mapping[str, type[Any]] = {"franka": FrankaSettings, "ros2_control
 def arm_settings(source: str, driver: str, given: Mapping[str, Any]) -> Any:
     """The settings of `driver` as its dataclass, or `given` itself for a driver at "module:Class".
 
-    Raises `ConfigError` listing every mistake, with paths below `arm`.
+    Raises `ConfigError` with every mistake; paths start with `arm`.
     """
     reader = Reader(source)
     settings = read_arm(reader, driver, given)
@@ -179,7 +179,7 @@ def arm_settings(source: str, driver: str, given: Mapping[str, Any]) -> Any:
 
 
 def read_arm(reader: Reader, driver: str, given: Mapping[str, Any]) -> Any:
-    """As `arm_settings`, noting the mistakes in `reader`."""
+    """Like `arm_settings`, but mistakes are reported to `reader`."""
     if ":" in driver:
         return given
     if driver not in ARM_SETTINGS:
@@ -199,13 +199,13 @@ def read_arm(reader: Reader, driver: str, given: Mapping[str, Any]) -> Any:
 
 
 def _check_ros_names(reader: Reader, path: str, settings: Ros2ControlSettings | GripperActions) -> None:
-    """Or the node of the arm could not start."""
+    """Report names that ROS does not accept: the arm node could not start with them."""
     for key in ROS_NAMES:
         told = getattr(settings, key, None)
         name = told.rstrip("/") if told is not None and key == "namespace" else told
         if name is None or TOPIC.fullmatch(name) or (not name and key not in NEEDED_NAMES):
             continue
-        words = f"expected a name that ROS takes, of letters, digits, '_' and '/', got {shown(told)}"
+        words = f"expected a valid ROS name of letters, digits, '_' and '/', got {shown(told)}"
         reader.fail(f"{path}.{key}", words, "invalid")
 
 
@@ -221,7 +221,7 @@ def _gripper_paths(settings: Ros2ControlSettings) -> list[tuple[str, GripperActi
 
 
 def check_grippers(reader: Reader, driver: str, settings: Any, grippers: Mapping[str, bool]) -> None:
-    """Note where the driver's grippers are not those of the robot's several arms. `grippers`: which arm has one."""
+    """Report differences between the driver's grippers and those of the robot's arms. `grippers`: which arm has one."""
     if not isinstance(settings, Ros2ControlSettings):
         if driver in ARM_SETTINGS:
             words = f"driver {driver} moves one arm; this robot has {', '.join(grippers)}"
@@ -230,9 +230,7 @@ def check_grippers(reader: Reader, driver: str, settings: Any, grippers: Mapping
     for name, exists in grippers.items():
         given = settings.grippers.get(name)
         if exists and (given is None or given.kind == NO_GRIPPER):
-            words = (
-                f"expected the gripper of arm {name}; an arm without one says so in arms.{name}.gripper.kind"
-            )
+            words = f"expected the gripper of arm {name}; for an arm without one set arms.{name}.gripper.kind to none"
             reader.fail(f"arm.grippers.{name}", words, "missing")
     first: dict[str, str] = {}
     for name, gripper in settings.grippers.items():
@@ -245,7 +243,7 @@ def check_grippers(reader: Reader, driver: str, settings: Any, grippers: Mapping
 
 
 def check_fingers(reader: Reader, settings: Any, joints: Sequence[str]) -> None:
-    """Note finger joints that are no names, or whose position would count twice. `joints`: the robot's."""
+    """Report finger joints with an invalid name, or that are used twice. `joints`: the robot's joints."""
     if not isinstance(settings, Ros2ControlSettings):
         return
     first = {joint: f"joints[{index}]" for index, joint in enumerate(joints)}
@@ -264,9 +262,9 @@ def _check_positions(reader: Reader, where: str, gripper: GripperActions) -> Non
         opened, closed = (getattr(gripper, f"{prefix}{end}_position") for end in ("open", "closed"))
         path, other = f"{where}.{prefix}open_position", f"{prefix}closed_position"
         if (opened is None) != (closed is None):
-            reader.fail(path, f"expected it together with {other}, got one of them", "missing")
+            reader.fail(path, f"expected it together with {other}, got only one of them", "missing")
         elif opened is not None and opened == closed:
             reader.fail(path, f"must differ from {other}, got {opened:g} for both", "conflict")
     if gripper.kind == FRANKA and gripper.open_position is not None:
-        words = f"expected none with kind {FRANKA}, whose goals are widths"
+        words = f"expected none with kind {FRANKA}, which takes widths"
         reader.fail(f"{where}.open_position", words, "conflict")

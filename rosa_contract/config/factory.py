@@ -1,4 +1,4 @@
-"""The factory description: ROSA's Figure 3, unchanged, plus optional settings whose defaults live only here."""
+"""The factory file: the descriptor of ROSA's Figure 3, plus optional settings, whose defaults are defined only here."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ServerCluster:
 
 @dataclass(frozen=True)
 class FleetEntry:
-    """One group of robots that run the same task (Figure 3, part 2)."""
+    """A group of robots that run the same task (Figure 3, part 2)."""
 
     task: str = setting("name of a task in this file")
     num_robots: int = setting("number of robots that run it", at_least=1, at_most=1_000_000)
@@ -54,7 +54,7 @@ class FleetEntry:
 
 @dataclass(frozen=True)
 class Factory:
-    """A whole factory description."""
+    """The content of a factory file."""
 
     server_cluster: ServerCluster
     robot_fleet: tuple[FleetEntry, ...]
@@ -70,7 +70,7 @@ class Factory:
 
 
 def load_factory(path: str | Path) -> Factory:
-    """Load and check a factory file. Raises `ConfigError` listing every mistake in it.
+    """Load and check a factory file. Raises `ConfigError` with every mistake in it.
 
     Relative paths in `gateway.curve_keys`, `gateway.task_lengths`, a frontend's TLS files, a model's `weights` and
     `profile` options and its adapter start at the file's folder.
@@ -105,12 +105,12 @@ def _anchored(factory: Factory, folder: Path) -> Factory:
 
 
 def parse_factory(text: str, source: str = "<text>") -> Factory:
-    """As `load_factory`, for text that is already in memory; paths stay as written."""
+    """Like `load_factory`, for text in memory; relative paths are left as written."""
     return factory_from(parse_yaml(text, source), source)
 
 
 def factory_from(document: Any, source: str) -> Factory:
-    """A `Factory` from plain YAML values; every top-level key that is not a section is a task, as in Figure 3."""
+    """A `Factory` from parsed YAML; every top-level key that is not a section is a task, as in Figure 3."""
     reader = Reader(source)
     entries = reader.mapping("", document)
     if problem := mistaken(document, FACTORY):
@@ -150,7 +150,7 @@ def factory_from(document: Any, source: str) -> Factory:
             for component, words in long_prompts(tasks[name], NOTHING):
                 reader.fail(f"{name}.components.{component}.prompt", words, "out_of_range")
     if not any(task for task in tasks.values()) and not reader.problems:
-        reader.fail("", "describes no task; expected a task with components beside the sections", "missing")
+        reader.fail("", "has no task; expected at least one, with components", "missing")
     for index, entry in enumerate(fleet):
         if entry and entry.task not in tasks:
             hint = nearest(entry.task, tasks)

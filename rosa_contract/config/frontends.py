@@ -1,7 +1,7 @@
 """The section `frontends` of a factory file: other projects' protocols in front of the gateway (docs/frontends.md).
 
-Each entry says which task its clients' robots have, and how what they send maps to that task's cameras, states and
-actions. A preset fills in what it does not say.
+Each entry names the task of its clients' robots, and maps what clients send to that task's cameras and states, and its
+actions to what clients take. A preset fills in the mappings that are not given.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class StatePart:
 
 @dataclass(frozen=True)
 class ActionPart:
-    """Values of a client's action, from columns of the robot's."""
+    """Values of a client's action, from columns of the model's actions."""
 
     columns: tuple[int, ...] = setting("columns (0-based) of the model's actions, in the client's order")
     unit: str = setting("the client's unit; default: rad or m, like the model", AS_IS, choices=tuple(UNITS))
@@ -157,11 +157,11 @@ class Frontend:
 
     @property
     def on_loopback(self) -> bool:
-        """Whether only processes of this machine can connect."""
+        """Whether only processes on this machine can connect."""
         return is_loopback_host(self.address[0])
 
     def filled(self) -> Frontend:
-        """With what the preset says where the entry says nothing."""
+        """The same, with mappings that are not given taken from the preset."""
         images, state, actions = PRESETS.get(self.preset, ({}, {}, {}))
         return replace(
             self,
@@ -206,7 +206,7 @@ Problem = tuple[str, str, str]  # path within the entry, words, cause
 
 
 def frontend_problems(frontend: Frontend) -> Iterator[Problem]:
-    """Values that are each possible and make no sense together, or name nothing."""
+    """Values that contradict one another, and names that do not exist."""
     bind = frontend.bind or "127.0.0.1:1"
     if problem := endpoint_problem(f"tcp://{bind}", binds=True) or (
         "" if "*" not in bind else "expected a port"
@@ -245,7 +245,7 @@ def frontend_problems(frontend: Frontend) -> Iterator[Problem]:
                     )
                     yield f"{where}.relative_to", words, "conflict"
     if bool(frontend.tls_certificate) != bool(frontend.tls_key):
-        yield "tls_key", "tls_certificate and tls_key belong together", "conflict"
+        yield "tls_key", "expected both tls_certificate and tls_key, or neither", "conflict"
     if frontend.tls_certificate and frontend.protocol != OPENPI:
         yield "tls_certificate", "GR00T's protocol has no TLS", "conflict"
 
@@ -254,6 +254,10 @@ def _part_problems(where: str, part: StatePart | ActionPart) -> Iterator[Problem
     if any(not 0 <= column < 1024 for column in part.columns):
         yield f"{where}.columns", f"expected numbers from 0 to 1023, got {list(part.columns)}", "out_of_range"
     if part.gripper and not part.open_m:
-        yield f"{where}.open_m", "is missing: a convention needs the robot's width when open, in m", "missing"
+        yield (
+            f"{where}.open_m",
+            "is missing; with `gripper` expected the robot's gripper width when open, in m",
+            "missing",
+        )
     if part.gripper and part.unit:
-        yield f"{where}.unit", "a gripper's convention has no unit", "conflict"
+        yield f"{where}.unit", "expected none with `gripper`: a gripper convention has no unit", "conflict"

@@ -1,4 +1,4 @@
-"""The section `gateway` of a factory file: how robots and monitoring reach the server, and whose request runs first."""
+"""The section `gateway` of a factory file: how robots and monitoring reach the server, and the order of requests."""
 
 from __future__ import annotations
 

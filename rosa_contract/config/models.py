@@ -19,7 +19,7 @@ SHA256 = re.compile("[0-9a-fA-F]{64}")
 
 @dataclass(frozen=True)
 class Cloud:
-    """More workers of a model, a link away: they get what the edge would begin with too late (Kairos 3.2.3)."""
+    """Cloud workers of a model: they get the calls that the local ones would start too late (Kairos 3.2.3)."""
 
     workers: int = setting("number of worker processes in the cloud; 0: none", 0, at_least=0, at_most=1000)
     link_ms: float = setting(
@@ -35,7 +35,7 @@ class Cloud:
 
 @dataclass(frozen=True)
 class Model:
-    """How the server runs a model. A model without an entry can be planned for, but not served."""
+    """How the server runs a model. A model without an entry can be scheduled, but not served."""
 
     backend: str = setting("name of a backend, or `module:Class` for your own (docs/add_a_model.md)")
     options: Mapping[str, Any] = setting("arguments of the backend", dict)
@@ -74,7 +74,7 @@ class Model:
 
 
 def check_checksums(reader: Reader, models: Mapping[str, Model | None]) -> None:
-    """Find checksums that sha256sum does not print."""
+    """Report malformed checksums."""
     for name, model in models.items():
         for path, digest in model.sha256.items() if model else ():
             if not SHA256.fullmatch(digest):
@@ -83,7 +83,7 @@ def check_checksums(reader: Reader, models: Mapping[str, Model | None]) -> None:
 
 
 def check_names(reader: Reader, tasks: Mapping[str, Task], models: Mapping[str, Model]) -> None:
-    """Find models that no component names, and names that are probably meant to be one of these."""
+    """Report models that no component uses, and names in components that are probably misspellings of them."""
     used = {component.model for task in tasks.values() for component in task.components.values()}
     unused = [name for name in models if name not in used]
     for task_name, task in tasks.items():
@@ -95,11 +95,11 @@ def check_names(reader: Reader, tasks: Mapping[str, Task], models: Mapping[str, 
                 reader.fail(f"{task_name}.components.{key}.model", words, "unknown_name")
                 unused = [name for name in unused if repr(name) not in hint]
     for name in unused:
-        reader.fail(f"models.{name}", "is used by no component", "unknown_name")
+        reader.fail(f"models.{name}", "is not used by any component", "unknown_name")
 
 
 def anchored_model(model: Model, folder: Path) -> Model:
-    """With paths that start at `folder`, where they are relative."""
+    """The same, with relative paths resolved against `folder`."""
     return replace(
         model,
         options=_anchored(model.options, folder),

@@ -13,7 +13,7 @@ GIVEN, FREE = "given", "free"
 
 @dataclass(frozen=True)
 class Policies:
-    """How a server carries out a schedule; each choice can be made as the paper makes it (docs/scheduler.md)."""
+    """How a server carries out a schedule; each key can be set to what the paper does (docs/scheduler.md)."""
 
     queues: str = setting(
         "shared: servers with the same model and component share one queue; routed: each robot has a fixed"

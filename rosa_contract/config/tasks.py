@@ -1,4 +1,4 @@
-"""A task of a factory file: its components, their deadlines, and what follows a failure (Figure 3, part 3)."""
+"""A task of a factory file: its components, their deadlines, and what happens after a failure (Figure 3, part 3)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EXECUTIONS = SYNCHRONOUS, ASYNCHRONOUS = "synchronous", "asynchronous"
 
 @dataclass(frozen=True)
 class Pipeline:
-    """How System 2, System 1 and execution follow each other (ROSA 3.3, "Model composition")."""
+    """How System 2, System 1 and execution follow one another (ROSA 3.3, "Model composition")."""
 
     action_period_ms: float = setting(
         "how long the robot executes each System 1 answer", above=0, at_most=60_000
@@ -80,17 +80,17 @@ class Pipeline:
 
     @property
     def action_s(self) -> float:
-        """From System 1's answer to the next look: the action, and until the arm has settled."""
+        """From System 1's answer to the next observation: the action, then `settle_ms`."""
         return (self.action_period_ms + self.settle_ms) / 1000
 
     def early_s(self, freq_hz: float) -> float:
-        """How long before it is due a periodic call of this rate may leave with others."""
+        """How early a periodic call of this rate may be sent, to share an observation."""
         return min(self.share_observation_ms / 1000, 0.5 / freq_hz)
 
 
 @dataclass(frozen=True)
 class TaskRetry:
-    """What follows a failed task (ROSA 3.3, "Task retry policy")."""
+    """What happens after a failed attempt (ROSA 3.3, "Task retry policy")."""
 
     max_task_retries: int = setting("retries after the first attempt", 3, at_least=0, at_most=1000)
     on_max_task_retries: str = setting(
@@ -103,7 +103,7 @@ class TaskRetry:
 
 @dataclass(frozen=True)
 class SafetyAndSloViolation:
-    """When repeated violations become an escalation (ROSA 3.3, "Safety and SLO violations handling")."""
+    """When repeated violations are escalated (ROSA 3.3, "Safety and SLO violations handling")."""
 
     max_consecutive_safety_replan: int = setting(
         "consecutive 'unsafe' verdicts before `on_max_violation` applies", 10, at_least=1
@@ -156,7 +156,7 @@ class Component:
 
 @dataclass(frozen=True)
 class Task:
-    """What a robot does and what that needs (Figure 3, part 3)."""
+    """What a robot does, and which models it needs for that (Figure 3, part 3)."""
 
     pipeline: Pipeline = setting("how System 2, System 1 and execution follow one another")
     components: Mapping[str, Component] = setting(
@@ -179,7 +179,7 @@ class Task:
 
 
 def check_task(reader: Reader, name: str, task: Task) -> None:
-    """Find values that are each possible but contradict one another."""
+    """Report values that are each valid but contradict one another."""
     where = f"{name}.components"
     if words := _unnameable(name):
         reader.fail(name, words, "invalid")
@@ -189,9 +189,7 @@ def check_task(reader: Reader, name: str, task: Task) -> None:
         reader.fail(where, f"needs a component system1, the action model{hint}; got {got}", "missing")
     for key, component in task.components.items():
         if meant := _meant(key, task.components):
-            words = (
-                f"a component of this name is called and nothing acts on its answer (did you mean {meant!r}?)"
-            )
+            words = f"the robot ignores the answers of a component with this name (did you mean {meant!r}?)"
             reader.fail(f"{where}.{key}", words, "unknown_name")
         if words := _unnameable(key, "/"):
             reader.fail(f"{where}.{key}", words, "invalid")
@@ -201,7 +199,7 @@ def check_task(reader: Reader, name: str, task: Task) -> None:
             words = "is set by pipeline.action_period_ms for this component; remove it"
             reader.fail(f"{where}.{key}.freq_hz", words, "conflict")
         if key not in GOAL_COUPLED and component.freq_hz is None:
-            words = "is missing; a periodic component needs calls per second"
+            words = "is missing; a periodic component needs a call rate"
             reader.fail(f"{where}.{key}.freq_hz", words, "missing")
         if component.confirmations > 1 and key != MONITOR:
             reader.fail(
@@ -211,7 +209,7 @@ def check_task(reader: Reader, name: str, task: Task) -> None:
                 "conflict",
             )
         if component.plans_after and (key != MONITOR or SYSTEM2 not in task.components):
-            words = "only a monitor is told plans, and only where there is a component system2"
+            words = "only a monitor gets plans, and only in a task with a component system2"
             got = f"expected 0, got {component.plans_after}: {words}"
             reader.fail(f"{where}.{key}.plans_after", got, "conflict")
         if component.fallback == "use_last_plan" and SYSTEM2 not in task.components:
@@ -233,7 +231,7 @@ def check_task(reader: Reader, name: str, task: Task) -> None:
 
 
 def _unnameable(name: str, without: str = "") -> str:
-    """Why messages or schedules cannot name it, or an empty string."""
+    """Why messages or schedules cannot use this name; empty if they can."""
     if len(name) <= MAX_NAMED_CHARS and name.isprintable() and not (without and without in name):
         return ""
     but = f", without {without!r}" if without else ""
@@ -241,7 +239,7 @@ def _unnameable(name: str, without: str = "") -> str:
 
 
 def _meant(name: str, components: Mapping[str, Component]) -> str:
-    """The component that a name is meant to be, or an empty string: for a name of your own, or a second monitor."""
+    """The known component of which a name is probably a misspelling; empty for any other name, such as monitor2."""
     if name in KNOWN:
         return ""
     absent = [known for known in KNOWN if known not in components]

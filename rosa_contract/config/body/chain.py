@@ -1,4 +1,4 @@
-"""The section `chain` of a robot file: where the joints of an arm are, one after another."""
+"""The section `chain` of a robot file: the kinematic chain of an arm."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ FRAME_NUMBERS = 6  # x, y, z, roll, pitch, yaw
 
 @dataclass(frozen=True)
 class ChainSpec:
-    """The kinematic chain of an arm, in one of three ways; each joint turns about the z axis of its own frame.
+    """The kinematic chain of an arm, given in one of three ways. Each joint rotates about the z axis of its own frame.
 
-    As modified (Craig) Denavit-Hartenberg rows, one per joint and one for the flange: row i turns about x by
-    `alpha_rad[i]`, shifts along x by `a_m[i]`, turns about z by the joint's angle (0 in the flange's row) and shifts
-    along z by `d_m[i]`. Standard parameters in a file are read as these. Or as `frames`. Or as `urdf`, which is read as
-    frames when the robot file is.
+    1. Modified (Craig) Denavit-Hartenberg parameters, a row per joint and one for the flange: row i rotates about x by
+       `alpha_rad[i]`, translates along x by `a_m[i]`, rotates about z by the joint's angle (0 in the flange's row) and
+       translates along z by `d_m[i]`. Standard parameters are converted to these when the file is loaded.
+    2. `frames`.
+    3. `urdf`, which is converted to `frames` when the file is loaded.
     """
 
     a_m: tuple[float, ...] = setting(
@@ -68,18 +69,18 @@ class ChainSpec:
 
     @property
     def dof(self) -> int:
-        """Number of joints, once the chain was checked."""
+        """Number of joints of a chain that has been checked."""
         return max(len(self.frames), len(self.a_m)) - 1
 
 
 def chain_problems(chain: ChainSpec, joints: int | None = None) -> Iterator[tuple[str, str, str]]:
-    """What is wrong with a chain: the path below it, words, a cause. `joints`: how many it has to have."""
+    """What is wrong with a chain: (path below it, words, cause). `joints`: the required number of joints."""
     if chain.urdf:
-        yield ".urdf", "only a robot file can name one: values have no folder to look in", "conflict"
+        yield ".urdf", "only a robot file can name one: plain values have no folder to start from", "conflict"
         return
     for key in ("base", "tip"):
         if getattr(chain, key):
-            yield f".{key}", f"is a link of a URDF file; expected `urdf` besides, or no `{key}`", "conflict"
+            yield f".{key}", f"is a link of a URDF file; add `urdf`, or remove `{key}`", "conflict"
     rows = {name: getattr(chain, name) for name in ("a_m", "d_m", "alpha_rad")}
     if chain.frames:
         if any(rows.values()):
@@ -111,7 +112,7 @@ def chain_problems(chain: ChainSpec, joints: int | None = None) -> Iterator[tupl
 
 
 def modified(chain: ChainSpec | None) -> ChainSpec | None:
-    """Standard parameters as modified ones: what is along x comes after its joint, so it is in the next row."""
+    """Standard parameters as modified ones: a and alpha come after the joint there, so they move to the next row."""
     if chain is None or chain.convention == MODIFIED or chain.frames:
         return chain
     return replace(
