@@ -130,7 +130,7 @@ class ActionPart:
     )
     mode: str = setting(
         "absolute: target position; delta: change from the observed position; step_delta: change from the"
-        " previous row; velocity: per second, held for `step_s`",
+        " previous row; velocity: per second, applied for `step_s`",
         ABSOLUTE,
         choices=MODES,
     )
@@ -200,8 +200,8 @@ class Normalisation:
 
     file: str = setting("JSON file with the statistics; relative paths start at this file's folder")
     method: str = setting(
-        "mean_std: mean 0, standard deviation 1; q01_q99: the 1st and 99th percentiles become -1 and 1; min_max:"
-        " the minimum and maximum become -1 and 1",
+        "mean_std: (value - mean) / std; q01_q99: the 1st and 99th percentiles become -1 and 1; min_max: the"
+        " minimum and maximum become -1 and 1",
         MEAN_STD,
         choices=METHODS,
     )

@@ -40,7 +40,7 @@ class Pipeline:
         "how long the robot executes each System 1 answer", above=0, at_most=60_000
     )
     system2_to_system1_call_ratio: float = setting(
-        "System 2 calls per System 1 call: 1: a plan before every action; 0.1: before every tenth",
+        "System 2 calls per System 1 call: 1 plans before every action, 0.1 before every tenth",
         1.0,
         above=0,
         at_most=1,
@@ -60,7 +60,7 @@ class Pipeline:
     share_observation_ms: float = setting(
         "calls due within this time after an observation reuse it, so that a model that shares prefixes processes"
         " it only once: periodic calls are sent early (by half their period at most), and System 1 gets the"
-        " observation that System 2 just planned with; 0: only calls due at the same moment share one",
+        " observation that System 2 just planned with; 0: only calls due at the same moment share an observation",
         0.0,
         at_least=0,
         at_most=10_000,
