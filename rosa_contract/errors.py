@@ -17,15 +17,15 @@ CONFIG_CAUSES = {
     "too_large": "the file is too long, nested too deeply, or expands to too many values",
     "syntax": "the text is not valid YAML, or JSON where that is expected",
     "wrong_version": "the file has a schema version that this program does not read",
-    "duplicate_key": "the same key, or id, twice",
+    "duplicate_key": "a key or id occurs twice",
     "unknown_key": "no such key in this section",
     "missing": "a required key or part is not there",
     "wrong_type": "a value of another type was expected",
     "wrong_length": "a list has too many or too few values",
     "out_of_range": "a number is too small, too large or not finite",
-    "unknown_name": "a name that nothing in the file, or no choice of this key, goes by",
-    "conflict": "values that are each possible but contradict one another",
-    "invalid": "anything else; the words say what",
+    "unknown_name": "a name that does not exist in the file, or is not a choice of this key",
+    "conflict": "values that are each valid but contradict one another",
+    "invalid": "anything else; see the words",
 }
 
 

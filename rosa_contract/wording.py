@@ -19,9 +19,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def misspelt(name: str, given: Iterable[str]) -> str:
-    """A hint for a missing `name`, such as ` (is 'sytem1' meant to be it?)`, or the empty string."""
+    """A hint for a missing `name`, such as ` (is 'sytem1' a misspelling of it?)`, or the empty string."""
     match = difflib.get_close_matches(name, list(given), n=1, cutoff=0.6)
-    return f" (is {match[0]!r} meant to be it?)" if match else ""
+    return f" (is {match[0]!r} a misspelling of it?)" if match else ""
 
 
 def name_problem(name: str) -> str:

@@ -57,8 +57,8 @@ DOCS = ROOT / "docs"
 
 FACTORY_SECTIONS = (
     ("`server_cluster`", config.ServerCluster),
-    ("`robot_fleet`, a list of", config.FleetEntry),
-    ("A task, under its own name", tasks.Task),
+    ("`robot_fleet` (list)", config.FleetEntry),
+    ("`<task>`, a key of your choice for each task", tasks.Task),
     ("`<task>.pipeline`", tasks.Pipeline),
     ("`<task>.pipeline.horizon`", horizon.Horizon),
     ("`<task>.components.<name>`", tasks.Component),
@@ -68,9 +68,9 @@ FACTORY_SECTIONS = (
     ("`models.<name>.cloud`", models.Cloud),
     ("`models.<name>.adapter`", adapter.Adapter),
     ("`models.<name>.adapter.cameras.<picture>`", adapter.CameraInput),
-    ("`models.<name>.adapter.state.<array>`, a list of", adapter.StatePart),
+    ("`models.<name>.adapter.state.<array>` (list)", adapter.StatePart),
     ("`models.<name>.adapter.actions`", adapter.Actions),
-    ("`models.<name>.adapter.actions.parts`, a list of", adapter.ActionPart),
+    ("`models.<name>.adapter.actions.parts` (list)", adapter.ActionPart),
     ("`models.<name>.adapter.tool_frame`", adapter.ToolFrame),
     ("`models.<name>.adapter.base_frame`", adapter.BaseFrame),
     ("`models.<name>.adapter.normalisation`", adapter.Normalisation),
@@ -78,8 +78,8 @@ FACTORY_SECTIONS = (
     ("`policies`", policies.Policies),
     ("`frontends.<name>`", frontends.Frontend),
     ("`frontends.<name>.images.<camera>`", frontends.ImageSource),
-    ("`frontends.<name>.state.<name>`, a list of", frontends.StatePart),
-    ("`frontends.<name>.actions.<name>`, a list of", frontends.ActionPart),
+    ("`frontends.<name>.state.<name>` (list)", frontends.StatePart),
+    ("`frontends.<name>.actions.<name>` (list)", frontends.ActionPart),
 )
 ROBOT_SECTIONS = (
     ("Top level", robot.RobotSpec),
@@ -108,42 +108,44 @@ def configuration() -> str:
         "",
         "Generated from the dataclasses in `rosa_contract/config/` (`factory.py`, `tasks.py`, `models.py`,",
         "`adapter.py`, `gateway.py`, `policies.py`, `frontends.py`, `robot.py`, `cameras.py`,",
-        "`arms.py`) by `make docs`.",
-        "`rosa check FILE` checks a file and prints what it means.",
+        "`arms.py`) by `make docs`. `rosa check FILE` checks a file and prints a summary of it.",
         "",
         "Files are YAML 1.2 (core schema): only `true` and `false` are booleans; `yes`, `no`, `on` and `off` are text;",
-        "`6:40` is text, not 400; `010` is ten; `1e3` is a number. A key that stands twice is an error.",
+        "`6:40` is text, not 400; `010` is ten; `1e3` is a number. A duplicate key is an error.",
         "",
         "## The factory file",
         "",
-        "The descriptor of Figure 3 of the ROSA paper loads unchanged (`configs/factory.yaml`).",
-        "Everything else is optional.",
+        "The descriptor in Figure 3 of the ROSA paper loads unchanged (`configs/factory.yaml`).",
+        "Everything beyond it is optional. Equation (1) is from the paper.",
     ]
     for title, cls in FACTORY_SECTIONS:
         lines += ["", f"### {title}", "", *_table(cls)]
     lines += ["", "### Fallbacks, in order of severity", ""]
     lines += [f"{action.value}. `{action.key}`" for action in FallbackAction]
-    lines += ["", "When several hold at once, the most severe wins.", "", "## The robot file", ""]
-    lines += ["`configs/robots/*.yaml` describes a robot apart from its tasks."]
+    lines += ["", "When several apply at once, the most severe wins.", "", "## The robot file", ""]
+    lines += [
+        "A file such as `configs/robots/panda.yaml` describes one kind of robot, independent of its tasks."
+    ]
     for title, cls in ROBOT_SECTIONS:
         lines += ["", f"### {title}", "", *_table(cls)]
     lines += ["", "## The nodes file", ""]
     lines += [
-        "For several gateways of one schedule ([cluster](cluster.md#several-gateways-of-one-schedule))."
+        "For several gateways that share one schedule ([cluster](cluster.md#several-gateways-of-one-schedule))."
     ]
     for title, cls in NODES_SECTIONS:
         lines += ["", f"### {title}", "", *_table(cls)]
-    lines += ["", "## What a mistake looks like", ""]
+    lines += ["", "## Error messages", ""]
     lines += [
-        "Every mistake in a file is reported at once: its dotted path, what was found and what was expected.",
-        "`rosa check --json` gives `path`, `cause` and `words` of each. Compare causes in programs: words may change.",
+        "All mistakes in a file are reported together, each with its dotted path, what was found, and what was",
+        "expected. `rosa check --json` gives the `path`, `cause` and `words` of each. Programs should compare causes:",
+        "the words may change.",
         "",
         "<!-- run: 2 -->",
         "```sh",
         "$ rosa check factory.yaml",
         "rosa check: factory.yaml: 2 problems",
         "  pick.components.system1.slo: unknown key (did you mean 'slo_ms'?); known: model, slo_ms, ...",
-        "  pick.components.system1.slo_ms: is missing; expected a number: deadline, counted on the robot from sending",
+        "  pick.components.system1.slo_ms: is missing; expected a number: deadline, measured on the robot from sending",
         "```",
         "",
         "| cause | meaning |",
@@ -271,22 +273,36 @@ def _type(hint: Any) -> str:
     if origin is tuple:
         return f"list of {_type(args[0])}"
     if origin is not None:
-        return "mapping"
+        return "mapping" if args[1] is Any else f"mapping to {_type(args[1])}"
     names = {str: "text", int: "whole number", float: "number", bool: "true/false"}
-    return names.get(hint, f"see `{getattr(hint, '__name__', hint)}`")
+    return names.get(hint) or f"[section](#{_anchor(hint)})"
+
+
+def _anchor(cls: type[Any]) -> str:
+    """Where the keys of a section are: the heading as a link has it."""
+    sections = (*FACTORY_SECTIONS, *ROBOT_SECTIONS, *NODES_SECTIONS)
+    title = next(title for title, known in sections if known is cls)
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
-    if field.default is not dataclasses.MISSING:
-        return "none" if field.default is None else f"`{field.default!r}`" if field.default != "" else "empty"
-    return "**required**" if field.default_factory is dataclasses.MISSING else "defaults of the section"
+    if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+        return "**required**"
+    if field.default_factory is not dataclasses.MISSING:
+        return "empty" if field.default_factory in (dict, tuple) else "the section's defaults"
+    if field.default is None:
+        return "none"
+    if field.default in ("", ()):
+        return "empty"
+    value = list(field.default) if isinstance(field.default, tuple) else field.default
+    return f"`{str(value).lower() if isinstance(value, bool) else repr(value)}`"
 
 
 def _limits(limits: typing.Mapping[str, Any]) -> str:
-    signs = (("above", "> {:g}"), ("at_least", ">= {:g}"), ("at_most", "<= {:g}"))
+    signs = (("above", "> {:.12g}"), ("at_least", ">= {:.12g}"), ("at_most", "<= {:.12g}"))
     parts = [text.format(limits[name]) for name, text in signs if limits.get(name) is not None]
     if limits.get("choices"):
-        parts.append(", ".join(f"`{choice}`" for choice in limits["choices"]))
+        parts.append(", ".join(f"`{choice}`" for choice in limits["choices"] if choice))
     return ", ".join(parts)
 
 

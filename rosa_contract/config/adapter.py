@@ -1,6 +1,6 @@
-"""The section `models.<name>.adapter` of a factory file: between what robots send and what a model takes and answers.
+"""The section `models.<name>.adapter` of a factory file: converts what robots send to what a model takes, and back.
 
-What it does is in `rosa_server/models/adapters/`; how to write one, in docs/bring_your_own.md.
+It is implemented in `rosa_server/models/adapters/`; docs/bring_your_own.md explains how to write one.
 """
 
 from __future__ import annotations
@@ -32,134 +32,163 @@ METHODS = MEAN_STD, QUANTILES, MIN_MAX = "mean_std", "q01_q99", "min_max"
 
 @dataclass(frozen=True)
 class CameraInput:
-    """One picture that the model takes."""
+    """One image that the model takes."""
 
-    camera: str = setting("the robot's camera that it is from")
+    camera: str = setting("robot camera that provides this image")
     height: int | None = setting(
-        "px that the model takes; default: as it says itself", None, at_least=1, at_most=4096
+        "image height that the model takes, px; default: the model's own", None, at_least=1, at_most=4096
     )
     width: int | None = setting(
-        "px that the model takes; default: as it says itself", None, at_least=1, at_most=4096
+        "image width that the model takes, px; default: the model's own", None, at_least=1, at_most=4096
     )
     fit: str = setting(
-        "a picture of another size: exact: the robot is refused; stretch: scaled, its sides each by their own; pad:"
-        " scaled to fit, with black beside it; crop: scaled to fill, cut in the middle",
+        "what happens to an image of another size: exact: the robot is refused; stretch: scale to size, ignoring"
+        " the aspect ratio; pad: scale to fit and pad with black; crop: scale to fill and crop the centre",
         EXACT,
         choices=FITS,
     )
-    colours: str = setting("order of the colours that the model takes", RGB, choices=COLOURS)
+    colours: str = setting("colour order that the model takes", RGB, choices=COLOURS)
     turn_deg: int = setting(
-        "turned counterclockwise by this angle before anything else: 0, 90, 180 or 270; for a camera that is mounted"
-        " upside down, or a model that was trained so",
+        "rotate the image counterclockwise, before anything else: 0, 90, 180 or 270; for a camera that is mounted"
+        " upside down, or a model trained on rotated images",
         0,
         at_least=0,
         at_most=270,
     )
     history: int = setting(
-        "latest pictures of the robot's calls, oldest first, `(history, height, width, 3)`; 1: the newest alone,"
-        " `(height, width, 3)`",
+        "number of images, one from each of the robot's latest calls, oldest first: `(history, height, width,"
+        " 3)`; 1: only the newest, `(height, width, 3)`",
         1,
         at_least=1,
         at_most=16,
     )
     max_height: int = setting(
-        "with another fit than exact: the highest picture that is taken, px", 1200, at_least=1, at_most=4096
+        "maximum height of the robot's image, px; ignored with `fit: exact`", 1200, at_least=1, at_most=4096
     )
     max_width: int = setting(
-        "with another fit than exact: the widest picture that is taken, px", 1920, at_least=1, at_most=4096
+        "maximum width of the robot's image, px; ignored with `fit: exact`", 1920, at_least=1, at_most=4096
     )
 
 
 @dataclass(frozen=True)
 class StatePart:
-    """Some values of a state array that the model takes; the parts stand one after another."""
+    """A part of a state array that the model takes; the parts are concatenated."""
 
     of: str = setting(
-        "the robot's state (`joint_position`, `gripper_width`), or `tool_position` or `tool_rotation`, which are"
-        " computed from the joints with the chain of `robot`; empty: `values`",
+        "source: `joint_position` or `gripper_width` of the robot, or `tool_position` or `tool_rotation`,"
+        " computed by forward kinematics from the chain of `robot`; empty: the constants in `values`",
         "",
     )
-    values: tuple[float, ...] = setting("these numbers, always; only without `of`", ())
+    values: tuple[float, ...] = setting("constants; only without `of`", ())
     take: tuple[int, ...] = setting(
-        "which of the values, in this order, from 0; default: all", (), at_least=0
+        "indices (0-based) of the values to take, in the model's order; default: all", (), at_least=0
     )
     unit: str = setting(
-        "unit that the model takes; default: rad or m. range_m100_100: -100 and 100 at the ends of a joint's range,"
-        " which the robot file's `limits` say; LeRobot's own unit without `use_degrees`",
+        "unit that the model takes; default: rad or m. range_m100_100: -100 and 100 are the ends of the joint's"
+        " range, from `limits` of the robot file; LeRobot's unit without `use_degrees`",
         AS_IS,
         choices=JOINT_UNITS,
     )
-    zeros: tuple[float, ...] = setting("rad or m at which the model's values are 0; default: 0", ())
-    signs: tuple[float, ...] = setting("1 or -1 per value: -1 where the model counts the other way", ())
+    zeros: tuple[float, ...] = setting(
+        "offset per value: the rad or m at which the model's value is 0; default: 0", ()
+    )
+    signs: tuple[float, ...] = setting("1 or -1 per value; -1 flips the sign; default: 1", ())
     gripper: str = setting(
-        "of `gripper_width`: how the model writes it (docs/bring_your_own.md)",
+        "for `of: gripper_width`: the model's gripper convention (docs/bring_your_own.md)",
         AS_IS,
         choices=(AS_IS, *GRIPPERS),
     )
-    rotation: str = setting("of `tool_rotation`: how the model writes it", ROTATIONS[0], choices=ROTATIONS)
-    arm: str = setting("of `tool_position` and `tool_rotation`: which of the robot's `arms`", "")
+    rotation: str = setting(
+        "for `of: tool_rotation`: the model's rotation representation", ROTATIONS[0], choices=ROTATIONS
+    )
+    arm: str = setting(
+        "for `of: tool_position` and `tool_rotation`: name of the arm, on a robot with several `arms`", ""
+    )
 
 
 @dataclass(frozen=True)
 class ActionPart:
-    """Some columns of the model's answer and what they order."""
+    """Some columns of the model's answer, and what they command."""
 
     to: str = setting(
-        "what they order; tool_position and tool_rotation need the chain of `robot`; nothing: they are left out on"
-        " purpose",
+        "what the columns command; tool_position and tool_rotation need the chain of `robot`; nothing: the"
+        " columns are ignored",
         choices=TARGETS,
     )
-    take: tuple[str, ...] = setting("names of columns of the model's answer, in this order")
+    take: tuple[str, ...] = setting("names of the columns, in order")
     joints: tuple[int, ...] = setting(
-        "to joints: which ones, from 0; default: the first as many", (), at_least=0
+        "for `to: joints`: joint indices (0-based), one per column; default: the first joints", (), at_least=0
     )
     grippers: tuple[int, ...] = setting(
-        "to gripper: which ones of a robot with several, from 0; default: the first as many", (), at_least=0
+        "for `to: gripper`: gripper indices (0-based), one per column, on a robot with several; default: the"
+        " first grippers",
+        (),
+        at_least=0,
     )
-    arm: str = setting("to tool_position and tool_rotation: which of the robot's `arms`", "")
+    arm: str = setting(
+        "for `to: tool_position` and `tool_rotation`: name of the arm, on a robot with several `arms`", ""
+    )
     mode: str = setting(
-        "absolute: where to be; delta: from where the robot was seen; step_delta: from the row before; velocity: per"
-        " second, for `step_s`",
+        "absolute: target position; delta: change from the observed position; step_delta: change from the"
+        " previous row; velocity: per second, applied for `step_s`",
         ABSOLUTE,
         choices=MODES,
     )
     unit: str = setting(
-        "unit that the model answers in; default: rad or m; range_m100_100 as of a state",
+        "unit that the model returns; default: rad or m; range_m100_100: as in `state`",
         AS_IS,
         choices=JOINT_UNITS,
     )
-    scale: float = setting("rad or m of a 1 in the model's answer, after `unit`", 1.0)
+    scale: float = setting("factor on the values, after the conversion from `unit` to rad or m", 1.0)
     clip: float | None = setting(
-        "values of the model's answer beyond this, above or below 0, count as this", None, above=0
+        "clip the model's values to the range -clip to clip, before `signs`, `unit` and `scale`; default: no"
+        " clipping",
+        None,
+        above=0,
     )
     zeros: tuple[float, ...] = setting(
-        "with mode absolute: rad or m at which the model's values are 0; default: 0", ()
+        "offset per value, with `mode: absolute`: the rad or m at which the model's value is 0; default: 0",
+        (),
     )
-    signs: tuple[float, ...] = setting("1 or -1 per value: -1 where the model counts the other way", ())
-    gripper: str = setting("to gripper: how the model writes it", AS_IS, choices=(AS_IS, *GRIPPERS))
-    binary: bool = setting("to gripper: it is opened or closed, whichever is nearer", False)
-    rotation: str = setting("to tool_rotation: how the model writes it", ROTATIONS[0], choices=ROTATIONS)
-    frame: str = setting("frame of tool deltas", BASE, choices=FRAMES)
+    signs: tuple[float, ...] = setting("1 or -1 per value; -1 flips the sign; default: 1", ())
+    gripper: str = setting(
+        "for `to: gripper`: the model's gripper convention (docs/bring_your_own.md)",
+        AS_IS,
+        choices=(AS_IS, *GRIPPERS),
+    )
+    binary: bool = setting(
+        "for `to: gripper`: open or close fully, whichever is nearer to the commanded width", False
+    )
+    rotation: str = setting(
+        "for `to: tool_rotation`: the model's rotation representation", ROTATIONS[0], choices=ROTATIONS
+    )
+    frame: str = setting(
+        "frame of tool deltas and velocities: the robot's base frame or the tool frame", BASE, choices=FRAMES
+    )
 
 
 @dataclass(frozen=True)
 class Actions:
-    """What the model's answer orders. Each column is named, and goes somewhere, or to `nothing`."""
+    """What the model's answer commands. Each column has a name and a target, which may be `nothing`."""
 
     columns: Mapping[str, tuple[str, ...]] = setting(
-        "the arrays of the model's answer and names of your choice for their columns, each once",
+        "for each array that the model returns: a name for every column; you choose the names, and each is used"
+        " once",
         dict,
     )
-    parts: tuple[ActionPart, ...] = setting("where the columns go", ())
+    parts: tuple[ActionPart, ...] = setting("what each column commands", ())
     horizon: int | None = setting(
-        "rows that are used, from the first; default: all", None, at_least=1, at_most=1024
+        "number of rows to use, starting with the first; default: all", None, at_least=1, at_most=1024
     )
     step_s: float | None = setting(
-        "time of one row; default: the rows fill `action_period_ms`", None, above=0, at_most=10
+        "duration of a row, s; default: the model's `step_s`, or else the rows fill `action_period_ms`",
+        None,
+        above=0,
+        at_most=10,
     )
     resolved_by: str = setting(
-        "what turns deltas, velocities and places of the tool into joint positions: server; or robot, with its own"
-        " `chain` and its own gripper, so that robots of several kinds may share the model",
+        "where deltas, velocities and tool poses are converted to joint positions: server; or robot, with the"
+        " robot's own `chain` and gripper, so that different kinds of robots can share the model",
         SERVER,
         choices=SIDES,
     )
@@ -167,39 +196,42 @@ class Actions:
 
 @dataclass(frozen=True)
 class Normalisation:
-    """For a model whose own code does not do it."""
+    """Normalisation, for a model whose own code does not do it."""
 
-    file: str = setting("JSON file with the statistics; a relative path starts at this file")
+    file: str = setting("JSON file with the statistics; relative paths start at this file's folder")
     method: str = setting(
-        "mean_std: 0 is the mean, 1 a standard deviation above; q01_q99: -1 and 1 are the 1st and the 99th percentile;"
-        " min_max: -1 and 1 are the smallest and the largest",
+        "mean_std: (value - mean) / std; q01_q99: the 1st and 99th percentiles become -1 and 1; min_max: the"
+        " minimum and maximum become -1 and 1",
         MEAN_STD,
         choices=METHODS,
     )
     state: Mapping[str, str] = setting(
-        "state array -> where its statistics are in the file, such as norm_stats/state", dict
+        "state array -> path of its statistics in the file, such as norm_stats/state", dict
     )
     actions: Mapping[str, str] = setting(
-        "array of the model's answer -> where its statistics are in the file", dict
+        "array that the model returns -> path of its statistics in the file", dict
     )
 
 
 @dataclass(frozen=True)
 class BaseFrame:
-    """Where the robot stands in the frame of the model's places."""
+    """Pose of the robot's base in the model's reference frame."""
 
-    position_m: tuple[float, ...] = setting("x, y, z", (0.0, 0.0, 0.0), length=3)
+    position_m: tuple[float, ...] = setting("x, y, z, m", (0.0, 0.0, 0.0), length=3)
     rpy_deg: tuple[float, ...] = setting(
-        "roll, pitch, yaw: about the fixed axes x, then y, then z", (0.0, 0.0, 0.0), length=3
+        "roll, pitch, yaw, deg: rotations about the fixed x, y and z axes, in this order",
+        (0.0, 0.0, 0.0),
+        length=3,
     )
 
 
 @dataclass(frozen=True)
 class ToolFrame(BaseFrame):
-    """The tool that the model speaks of, seen from one of the robot file's frames."""
+    """Pose of the model's tool frame in one of the robot file's frames."""
 
     on: str = setting(
-        "the frame: tool, the robot file's, between the fingertips; or flange, where the hand is mounted",
+        "frame in which the pose is given: tool: the robot file's tool frame, between the fingertips; flange:"
+        " where the hand is mounted",
         TOOL,
         choices=ENDS,
     )
@@ -207,53 +239,57 @@ class ToolFrame(BaseFrame):
 
 @dataclass(frozen=True)
 class Adapter:
-    """Between robots and a model that was made for others. What is not named here stays as it is."""
+    """Converts between robots and a model that was trained for others. What is not mapped passes unchanged."""
 
-    preset: str = setting("name of a shipped adapter that this one changes (docs/bring_your_own.md)", "")
+    preset: str = setting(
+        "name of a shipped adapter; keys given here override it (docs/bring_your_own.md)", ""
+    )
     robot: str = setting(
-        "robot file: its gripper, number of joints and chain; a relative path starts at this file. Every robot of the"
-        " tasks has to be of this kind",
+        "robot file with the gripper, number of joints and chain; relative paths start at this file's folder. All"
+        " robots of the tasks must be of this kind",
         "",
     )
     cameras: Mapping[str, CameraInput] = setting(
-        "the model's pictures; default: the robot's cameras under their own names", dict
+        "the model's images by name; default: the robot's cameras under their own names", dict
     )
     state: Mapping[str, tuple[StatePart, ...]] = setting(
-        "the model's state arrays; default: the robot's, under their own names", dict
+        "the model's state arrays by name; default: the robot's, under their own names", dict
     )
     tool_frame: ToolFrame | None = setting(
-        "the model's tool, where it is another than the robot file's: all places, turns and steps of the tool, taken"
-        " and answered, are of this one",
+        "the model's tool frame, if it differs from the robot file's: all tool poses and deltas, in state and"
+        " actions, refer to it",
         None,
     )
     base_frame: BaseFrame | None = setting(
-        "where the robot's base is, where the model's places are not seen from it, as those of a simulator's world",
+        "pose of the robot's base in the model's reference frame, if the model does not use the robot's base"
+        " frame, for example a simulator's world frame",
         None,
     )
     unused: tuple[str, ...] = setting(
-        "cameras and states of the robot that the model does not take; any other that it does not take is an error",
+        "the robot's cameras and states that the model does not take; any other unmapped one is an error",
         (),
     )
     prompt: str = setting(
-        "text that the model gets: {prompt}, {prompt_lower}, {robot} and {component} are filled in, \\n begins a line",
+        "prompt for the model: {prompt}, {prompt_lower}, {robot} and {component} are filled in, \\n is a line"
+        " break",
         "{prompt}",
     )
     actions: Actions | None = setting(
-        "the model's answer; default: joint positions, rad, then the gripper's width, m", None
+        "what the model returns; default: joint positions, rad, then the gripper width, m", None
     )
     normalisation: Normalisation | None = setting(
-        "statistics of the data that the model was trained on", None
+        "statistics of the training data, for a model whose own code does not normalise", None
     )
     gripper_closed_m: float | None = setting(
-        "width of the robots' closed grippers; default: that of `robot`, or 0", None, at_least=0
+        "gripper width of the robots when closed, m; default: that of `robot`, or 0", None, at_least=0
     )
     gripper_open_m: float | None = setting(
-        "width of the robots' open grippers; default: that of `robot`, or 0.08", None, above=0
+        "gripper width of the robots when open, m; default: that of `robot`, or 0.08", None, above=0
     )
 
 
 def anchored(adapter: Adapter, folder: Path) -> Adapter:
-    """With paths that start at `folder`, where they are relative."""
+    """The same, with relative paths resolved against `folder`."""
     norm = adapter.normalisation
     return replace(
         adapter,

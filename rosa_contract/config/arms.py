@@ -1,4 +1,4 @@
-"""The `arm:` mapping of a robot file: settings of its arm driver, one dataclass per driver that takes any."""
+"""The section `arm` of a robot file: settings of the arm driver, one dataclass per driver that has any."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ ENFORCE, IGNORE = "enforce", "ignore"
 
 @dataclass(frozen=True)
 class GripperActions:
-    """The gripper of an arm behind ros2_control. Names without a leading slash are relative to `arm.namespace`."""
+    """The gripper of an arm driven by ros2_control. Names without a leading slash are relative to `arm.namespace`."""
 
     kind: str = setting(
-        "gripper_command: a control_msgs/GripperCommand action, up to Jazzy; parallel_gripper_command: a"
-        " control_msgs/ParallelGripperCommand action, since Jazzy; franka: move, grasp and homing of franka_msgs; none:"
-        " the robot has no gripper",
+        "gripper_command: a control_msgs/GripperCommand action (up to Jazzy); parallel_gripper_command: a"
+        " control_msgs/ParallelGripperCommand action (since Jazzy); franka: the move, grasp and homing actions of"
+        " franka_msgs; none: no gripper",
         GRIPPER_COMMAND,
         choices=(GRIPPER_COMMAND, PARALLEL_GRIPPER_COMMAND, FRANKA, NO_GRIPPER),
     )
     action: str = setting(
-        "name of the action; with `franka` the node that has move, grasp and homing",
+        "action name; with `franka`: the node that has move, grasp and homing",
         "franka_gripper/gripper_action",
     )
     open_position: float | None = setting(
-        "position, m or rad, of a goal that opens the gripper to `gripper.max_m`, such as 0.0 for a Robotiq 2F; goals"
-        " in between are on the straight line to `closed_position`; default: a goal's position is the width in m",
+        "goal position (m or rad) that opens the gripper to `gripper.max_m`, such as 0.0 for a Robotiq 2F;"
+        " positions in between are interpolated linearly; default: goal positions are widths in m",
         None,
     )
     closed_position: float | None = setting(
-        "position of a goal that closes it to `gripper.min_m`, such as 0.8 for a Robotiq 2F-85", None
+        "goal position that closes it to `gripper.min_m`, such as 0.8 for a Robotiq 2F-85", None
     )
     joints: tuple[str, ...] = setting(
-        "finger joints in the joint states, whose mean position tells the width; default: `<name>_finger_joint1` and"
-        " `2`",
+        "finger joints in the joint states; the width is computed from their mean position; default:"
+        " `<name>_finger_joint1` and `2`",
         (),
     )
     joint_open_position: float | None = setting(
-        "position of each finger joint when open; default: `open_position`; where neither is given, or with `franka`,"
-        " their positions add up to the width",
+        "position of each finger joint when open; default: `open_position`; without either, or by default with"
+        " `franka`, the finger positions add up to the width",
         None,
     )
     joint_closed_position: float | None = setting("position of each finger joint when closed", None)
     joint_states: str = setting("topic with the finger joints; default: the arm's", "")
-    speed_m_s: float = setting("with `franka`: speed of the fingers", 0.1, above=0)
-    force_n: float = setting("grasp with this force, N", 40.0, above=0)
-    timeout_s: float = setting("a goal without a result for this long is a fault", 3.0, above=0)
+    speed_m_s: float = setting("with `franka`: finger speed", 0.1, above=0)
+    force_n: float = setting("grasp force, N", 40.0, above=0)
+    timeout_s: float = setting("a goal that has no result after this time is a fault", 3.0, above=0)
 
 
 @dataclass(frozen=True)
@@ -65,46 +65,50 @@ class Ros2ControlSettings:
     """Driver `ros2_control`. Names without a leading slash are relative to `namespace`."""
 
     namespace: str = setting(
-        "where the controllers are; without a leading slash below the robot's own namespace", "/"
+        "namespace of the controllers; without a leading slash, relative to the robot's namespace", "/"
     )
     command: str = setting(
-        "joint_trajectory: stream points to a joint_trajectory_controller; forward_position: positions to a"
-        " forward position controller",
+        "joint_trajectory: stream trajectory points to a joint_trajectory_controller; forward_position: send"
+        " positions to a forward position controller",
         JOINT_TRAJECTORY,
         choices=(JOINT_TRAJECTORY, FORWARD_POSITION),
     )
-    controller: str = setting("the controller that moves the arm", "joint_trajectory_controller")
+    controller: str = setting("name of the controller that moves the arm", "joint_trajectory_controller")
     lookahead_s: float = setting(
-        "with joint_trajectory: when a point is to be reached, from sending it", 0.03, above=0, at_most=0.5
+        "joint_trajectory only: minimum time from sending a point to reaching it", 0.03, above=0, at_most=0.5
     )
     smooth: bool = setting(
-        "with joint_trajectory: points with velocities, which the controller joins by cubic polynomials", True
+        "joint_trajectory only: send velocities with the points, so that the controller interpolates with cubic"
+        " polynomials",
+        True,
     )
-    joint_prefix: str = setting("what the controllers put before the joint names of this file", "")
+    joint_prefix: str = setting(
+        "prefix of the controllers' joint names, added to the joint names of this file", ""
+    )
     joint_states: str = setting("topic of the joint_state_broadcaster", "joint_states")
     joint_state_timeout_s: float = setting(
-        "older joint states are a fault, which calls a human; the arm stops before, at `max_sensor_age_ms`",
+        "joint states older than this are a fault, which calls a human; the arm stops earlier, at"
+        " `max_sensor_age_ms`",
         1.0,
         above=0,
     )
     max_following_error_rad: float = setting(
-        "a joint further than this from its setpoint is a fault", 0.3, above=0
+        "maximum distance of a joint from its setpoint; a larger one is a fault", 0.3, above=0
     )
     controller_manager: str = setting(
-        "node that lists the controllers; empty: do not ask", "controller_manager"
+        "controller manager node, which lists and switches the controllers; empty: not used",
+        "controller_manager",
     )
     robot_state: str = setting(
-        "topic with franka_msgs/FrankaRobotState (mode, reflexes, errors); empty: there is none", ""
+        "topic with franka_msgs/FrankaRobotState (mode, reflexes, errors); empty: none", ""
     )
-    error_recovery: str = setting("action franka_msgs/ErrorRecovery; empty: there is none", "")
-    hardware: str = setting(
-        "hardware component that a recovery activates again; empty: recovery leaves it", ""
-    )
+    error_recovery: str = setting("franka_msgs/ErrorRecovery action; empty: none", "")
+    hardware: str = setting("hardware component to reactivate in a recovery; empty: left as it is", "")
     start_timeout_s: float = setting("how long to wait for the first joint states", 20.0, above=0)
-    gripper: GripperActions = setting("the gripper", GripperActions)
+    gripper: GripperActions = setting("gripper", GripperActions)
     grippers: Mapping[str, GripperActions] = setting(
-        "instead of `gripper`, of a robot with several `arms`: the gripper of each, by the arm's name; one controller"
-        " moves the joints of all",
+        "for a robot with several `arms`, instead of `gripper`: the grippers by arm name; one controller moves"
+        " the joints of all arms",
         dict,
     )
 
@@ -113,42 +117,42 @@ class Ros2ControlSettings:
 class FrankaHand:
     """The Franka Hand of an arm with `arm_driver: franka`."""
 
-    kind: str = setting(
-        "franka: the Franka Hand; none: the arm has no gripper", FRANKA, choices=(FRANKA, NO_GRIPPER)
-    )
-    speed_m_s: float = setting("speed of the fingers", 0.1, above=0, at_most=0.2)
-    force_n: float = setting("grasp with this force, N", 40.0, above=0, at_most=70)
-    timeout_s: float = setting("a command without a result for this long is a fault", 5.0, above=0)
+    kind: str = setting("franka: the Franka Hand; none: no gripper", FRANKA, choices=(FRANKA, NO_GRIPPER))
+    speed_m_s: float = setting("finger speed", 0.1, above=0, at_most=0.2)
+    force_n: float = setting("grasp force, N", 40.0, above=0, at_most=70)
+    timeout_s: float = setting("a command that has no result after this time is a fault", 5.0, above=0)
 
 
 @dataclass(frozen=True)
 class FrankaSettings:
     """Driver `franka`: the Franka Control Interface (FCI), without ros2_control."""
 
-    address: str = setting("host name or address of Control, such as 172.16.0.2")
+    address: str = setting("host name or IP address of the robot's Control unit, such as 172.16.0.2")
     real_time: str = setting(
-        "enforce: refuse a kernel without PREEMPT_RT, as libfranka does; ignore: for a simulated arm only",
+        "enforce: refuse a kernel without PREEMPT_RT, as libfranka does; ignore: for simulated arms only",
         ENFORCE,
         choices=(ENFORCE, IGNORE),
     )
     limit_share: float = setting(
-        "setpoints are joined at 1 kHz within this share of Franka's own joint limits; more follows sooner, and leaves"
-        " less room for lost packets before a reflex",
+        "fraction of Franka's joint limits used to interpolate setpoints at 1 kHz, at least velocity_scale; a"
+        " higher one follows faster, but leaves less margin for lost packets before a reflex",
         0.5,
         above=0,
         at_most=1,
     )
     collision_torque_nm: float = setting(
-        "an external torque on any joint above this is a collision, and stops the arm", 20.0, above=0
+        "external torque on any joint above which a collision is detected and the arm stops", 20.0, above=0
     )
     collision_force_n: float = setting(
-        "an external force (N) or torque (N m) on the hand above this is a collision", 20.0, above=0
+        "external force (N) or torque (N m) on the hand above which a collision is detected and the arm stops",
+        20.0,
+        above=0,
     )
     max_following_error_rad: float = setting(
-        "a joint further than this from its setpoint is a fault", 0.3, above=0
+        "maximum distance of a joint from its setpoint; a larger one is a fault", 0.3, above=0
     )
     start_timeout_s: float = setting("how long to wait for the arm's answer when connecting", 10.0, above=0)
-    gripper: FrankaHand = setting("the gripper", FrankaHand)
+    gripper: FrankaHand = setting("gripper", FrankaHand)
 
 
 NEEDED_NAMES = ("controller", "action")
@@ -166,7 +170,7 @@ ARM_SETTINGS: Mapping[str, type[Any]] = {"franka": FrankaSettings, "ros2_control
 def arm_settings(source: str, driver: str, given: Mapping[str, Any]) -> Any:
     """The settings of `driver` as its dataclass, or `given` itself for a driver at "module:Class".
 
-    Raises `ConfigError` listing every mistake, with paths below `arm`.
+    Raises `ConfigError` with every mistake; paths start with `arm`.
     """
     reader = Reader(source)
     settings = read_arm(reader, driver, given)
@@ -175,7 +179,7 @@ def arm_settings(source: str, driver: str, given: Mapping[str, Any]) -> Any:
 
 
 def read_arm(reader: Reader, driver: str, given: Mapping[str, Any]) -> Any:
-    """As `arm_settings`, noting the mistakes in `reader`."""
+    """Like `arm_settings`, but mistakes are reported to `reader`."""
     if ":" in driver:
         return given
     if driver not in ARM_SETTINGS:
@@ -195,13 +199,13 @@ def read_arm(reader: Reader, driver: str, given: Mapping[str, Any]) -> Any:
 
 
 def _check_ros_names(reader: Reader, path: str, settings: Ros2ControlSettings | GripperActions) -> None:
-    """Or the node of the arm could not start."""
+    """Report names that ROS does not accept: the arm node could not start with them."""
     for key in ROS_NAMES:
         told = getattr(settings, key, None)
         name = told.rstrip("/") if told is not None and key == "namespace" else told
         if name is None or TOPIC.fullmatch(name) or (not name and key not in NEEDED_NAMES):
             continue
-        words = f"expected a name that ROS takes, of letters, digits, '_' and '/', got {shown(told)}"
+        words = f"expected a valid ROS name of letters, digits, '_' and '/', got {shown(told)}"
         reader.fail(f"{path}.{key}", words, "invalid")
 
 
@@ -217,7 +221,7 @@ def _gripper_paths(settings: Ros2ControlSettings) -> list[tuple[str, GripperActi
 
 
 def check_grippers(reader: Reader, driver: str, settings: Any, grippers: Mapping[str, bool]) -> None:
-    """Note where the driver's grippers are not those of the robot's several arms. `grippers`: which arm has one."""
+    """Report differences between the driver's grippers and those of the robot's arms. `grippers`: which arm has one."""
     if not isinstance(settings, Ros2ControlSettings):
         if driver in ARM_SETTINGS:
             words = f"driver {driver} moves one arm; this robot has {', '.join(grippers)}"
@@ -226,9 +230,7 @@ def check_grippers(reader: Reader, driver: str, settings: Any, grippers: Mapping
     for name, exists in grippers.items():
         given = settings.grippers.get(name)
         if exists and (given is None or given.kind == NO_GRIPPER):
-            words = (
-                f"expected the gripper of arm {name}; an arm without one says so in arms.{name}.gripper.kind"
-            )
+            words = f"expected the gripper of arm {name}; for an arm without one set arms.{name}.gripper.kind to none"
             reader.fail(f"arm.grippers.{name}", words, "missing")
     first: dict[str, str] = {}
     for name, gripper in settings.grippers.items():
@@ -241,7 +243,7 @@ def check_grippers(reader: Reader, driver: str, settings: Any, grippers: Mapping
 
 
 def check_fingers(reader: Reader, settings: Any, joints: Sequence[str]) -> None:
-    """Note finger joints that are no names, or whose position would count twice. `joints`: the robot's."""
+    """Report finger joints with an invalid name, or that are used twice. `joints`: the robot's joints."""
     if not isinstance(settings, Ros2ControlSettings):
         return
     first = {joint: f"joints[{index}]" for index, joint in enumerate(joints)}
@@ -260,9 +262,9 @@ def _check_positions(reader: Reader, where: str, gripper: GripperActions) -> Non
         opened, closed = (getattr(gripper, f"{prefix}{end}_position") for end in ("open", "closed"))
         path, other = f"{where}.{prefix}open_position", f"{prefix}closed_position"
         if (opened is None) != (closed is None):
-            reader.fail(path, f"expected it together with {other}, got one of them", "missing")
+            reader.fail(path, f"expected it together with {other}, got only one of them", "missing")
         elif opened is not None and opened == closed:
             reader.fail(path, f"must differ from {other}, got {opened:g} for both", "conflict")
     if gripper.kind == FRANKA and gripper.open_position is not None:
-        words = f"expected none with kind {FRANKA}, whose goals are widths"
+        words = f"expected none with kind {FRANKA}, which takes widths"
         reader.fail(f"{where}.open_position", words, "conflict")

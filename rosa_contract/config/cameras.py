@@ -1,4 +1,4 @@
-"""A camera of a robot file: its pictures, the driver that takes them, its lens and where it is mounted."""
+"""A camera of a robot file: its images, driver, intrinsics and mounting pose."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ UNIT = 1e-3  # how far the length of a written quaternion may be from 1
 
 @dataclass(frozen=True)
 class Intrinsics:
-    """The lens of a camera as OpenCV describes it, for pictures of the camera's `width` and `height`."""
+    """Intrinsics as defined by OpenCV, for images of the camera's `width` and `height`."""
 
     fx: float = setting("focal length along x, px", above=0)
     fy: float = setting("focal length along y, px", above=0)
-    cx: float = setting("x of the optical centre, px from the left")
-    cy: float = setting("y of the optical centre, px from the top")
+    cx: float = setting("x of the principal point, px from the left")
+    cy: float = setting("y of the principal point, px from the top")
     distortion: tuple[float, ...] = setting(
-        "OpenCV's coefficients: k1 k2 p1 p2, then k3, then k4 k5 k6; empty: none", ()
+        "OpenCV distortion coefficients k1 k2 p1 p2 [k3 [k4 k5 k6]]; empty: no distortion", ()
     )
 
     @property
@@ -43,15 +43,17 @@ class Intrinsics:
 
 @dataclass(frozen=True)
 class CameraPose:
-    """Where a camera is: its optical frame (x right, y down, z into the picture; REP 103) in a link of the robot."""
+    """Pose of a camera's optical frame (x right, y down, z forward; REP 103) in the frame of a robot link."""
 
-    parent: str = setting("link of the robot's description that the camera is fixed to, such as panda_hand")
-    xyz_m: tuple[float, ...] = setting("position in the parent, m", length=3)
+    parent: str = setting("robot link (in its URDF) that the camera is fixed to, such as panda_hand")
+    xyz_m: tuple[float, ...] = setting("position in the parent frame, m", length=3)
     quaternion_xyzw: tuple[float, ...] | None = setting(
-        "orientation in the parent; either this or `rpy_rad`", None, length=4
+        "orientation in the parent frame; give either this or `rpy_rad`", None, length=4
     )
     rpy_rad: tuple[float, ...] | None = setting(
-        "the same as turns about the parent's fixed x, y, z, as in a URDF, rad", None, length=3
+        "orientation as roll, pitch, yaw about the parent's fixed x, y, z axes, as in a URDF, rad",
+        None,
+        length=3,
     )
 
     @property
@@ -67,54 +69,55 @@ class CameraPose:
 
 @dataclass(frozen=True)
 class CameraSpec:
-    """One camera and how its frames travel."""
+    """One camera: size, encoding, driver, topic and calibration."""
 
-    width: int = setting("px", at_least=1, at_most=4096)
-    height: int = setting("px", at_least=1, at_most=4096)
-    encoding: str = setting("on the wire", "jpeg", choices=ENCODINGS)
+    width: int = setting("image width, px", at_least=1, at_most=4096)
+    height: int = setting("image height, px", at_least=1, at_most=4096)
+    encoding: str = setting("image encoding on the wire", "jpeg", choices=ENCODINGS)
     quality: int = setting("JPEG quality", 90, at_least=1, at_most=100)
     min_quality: int | None = setting(
-        "JPEG quality that the robot may lower its pictures to while the link carries them too slowly for the deadlines"
-        " of their calls; default: it never does",
+        "lowest JPEG quality to which the robot may go while the network is too slow for the deadlines; default:"
+        " quality is never lowered",
         None,
         at_least=1,
         at_most=100,
     )
-    rate_hz: float = setting("frames per second", 30.0, above=0, at_most=1000)
+    rate_hz: float = setting("frame rate", 30.0, above=0, at_most=1000)
     driver: str = setting(
-        "camera driver, a known name or `module:Class`; `external`: another node publishes this camera;"
-        " empty: the robot's `camera_driver`",
+        "camera driver: a known name, `module:Class`, or `external` if another node publishes the images;"
+        " default: the robot's `camera_driver`",
         "",
     )
     topic: str = setting(
-        "topic of its pictures, such as a camera vendor's /camera/camera/color/image_raw/compressed: CompressedImage"
-        " for jpeg and png, Image for rgb8; without a leading slash below the robot's namespace; default:"
-        " <name>/image_raw/compressed, for rgb8 <name>/image_raw",
+        "image topic, such as a camera vendor's /camera/camera/color/image_raw/compressed: CompressedImage for"
+        " jpeg and png, Image for rgb8; without a leading slash, relative to the robot's namespace; default:"
+        " `<name>/image_raw/compressed`, for rgb8 `<name>/image_raw`",
         "",
     )
     reliability: str = setting(
-        "QoS of its pictures: rep_2003: reliable where ROSA publishes them, best effort where it subscribes, which also"
-        " matches a publisher that is best effort; reliable or best_effort: on both sides",
+        "QoS reliability of the image topics: rep_2003: reliable as publisher, best effort as subscriber (matches"
+        " any publisher); reliable or best_effort: as both",
         BY_REP_2003,
         choices=(BY_REP_2003, RELIABLE, BEST_EFFORT),
     )
-    source: str = setting("what its driver reads, such as /dev/video0 for v4l2", "")
+    source: str = setting("device that the driver reads, such as /dev/video0 for v4l2", "")
     intrinsics: Intrinsics | None = setting(
-        "lens, as `rosa calibrate camera` writes it; without it the driver's own, if it knows one", None
+        "intrinsic calibration, as written by `rosa calibrate camera`; default: the driver's own, if it has one",
+        None,
     )
     pose: CameraPose | None = setting(
-        "where it is mounted, as `rosa calibrate hand-eye` writes it; without it the camera is not in TF",
+        "mounting pose, as written by `rosa calibrate hand-eye`; without it the camera has no TF frame",
         None,
     )
 
 
 def picture_topic(name: str, spec: CameraSpec) -> str:
-    """The topic of the pictures that the runtime takes; without a leading slash it is in the robot's namespace."""
+    """The runtime's image topic; relative to the robot's namespace unless it has a leading slash."""
     return spec.topic or f"{name}/image_raw" + ("" if spec.encoding == "rgb8" else COMPRESSED)
 
 
 def raw_topic(name: str, spec: CameraSpec) -> str:
-    """The topic of its uncompressed pictures."""
+    """The topic of its uncompressed images."""
     topic = picture_topic(name, spec)
     if spec.encoding == "rgb8" or topic.endswith(COMPRESSED):
         return topic.removesuffix(COMPRESSED)
@@ -122,13 +125,13 @@ def raw_topic(name: str, spec: CameraSpec) -> str:
 
 
 def info_topic(name: str, spec: CameraSpec) -> str:
-    """The topic of its `CameraInfo`, beside that of the uncompressed pictures."""
+    """The topic of its `CameraInfo`, next to that of the uncompressed images."""
     folder, slash, _ = raw_topic(name, spec).rpartition("/")
     return f"{folder}{slash}camera_info"
 
 
 def quaternion_of(roll_rad: float, pitch_rad: float, yaw_rad: float) -> tuple[float, float, float, float]:
-    """Unit quaternion x, y, z, w of turns about the fixed axes x, then y, then z (URDF's `rpy`)."""
+    """Unit quaternion x, y, z, w of rotations about the fixed axes x, then y, then z (URDF's `rpy`)."""
     cr, sr = math.cos(roll_rad / 2), math.sin(roll_rad / 2)
     cp, sp = math.cos(pitch_rad / 2), math.sin(pitch_rad / 2)
     cy, sy = math.cos(yaw_rad / 2), math.sin(yaw_rad / 2)
@@ -141,18 +144,18 @@ def quaternion_of(roll_rad: float, pitch_rad: float, yaw_rad: float) -> tuple[fl
 
 
 def check_cameras(reader: Reader, cameras: Mapping[str, CameraSpec], default_driver: str) -> None:
-    """Note what is wrong between the values of each camera."""
+    """Report what is wrong with each camera."""
     if not cameras:
-        reader.fail("cameras", "needs at least one camera; the models see through them", "missing")
+        reader.fail("cameras", "is empty; expected at least one camera", "missing")
     _check_topics(reader, cameras)
     for name, camera in cameras.items():
         if problem := name_problem(name):
             reader.fail(f"cameras.{name}", problem, "out_of_range")
         if name == JOINT_STATE:
-            words = "is what a robot calls its joint states; expected another name"
+            words = "is reserved for the robot's joint states; choose another name"
             reader.fail(f"cameras.{name}", words, "conflict")
         if not camera.driver and not default_driver:
-            words = "is missing; expected a camera driver here or as `camera_driver` of the robot"
+            words = "is missing; expected a camera driver, here or in the robot's `camera_driver`"
             reader.fail(f"cameras.{name}.driver", words, "missing")
         if camera.topic and not TOPIC.fullmatch(camera.topic):
             words = f"expected a topic such as /camera/color/image_raw/compressed, got {shown(camera.topic)}"
@@ -170,7 +173,7 @@ def check_cameras(reader: Reader, cameras: Mapping[str, CameraSpec], default_dri
 
 
 def _check_topics(reader: Reader, cameras: Mapping[str, CameraSpec]) -> None:
-    """Two cameras with one topic would be one camera under two names."""
+    """Report cameras that share a topic: they would be one camera under two names."""
     first: dict[str, str] = {}
     for name, camera in cameras.items():
         topic = picture_topic(name, camera)
@@ -189,7 +192,7 @@ def _check_intrinsics(reader: Reader, path: str, camera: CameraSpec) -> None:
         reader.fail(f"{path}.distortion", words, "wrong_length")
     for name, value, limit in (("cx", lens.cx, camera.width), ("cy", lens.cy, camera.height)):
         if not 0 <= value <= limit:
-            words = f"must lie in the picture, 0..{limit} px, got {value:g}; was it measured at another size?"
+            words = f"must lie in the image, 0..{limit} px, got {value:g}; calibrated at another resolution?"
             reader.fail(f"{path}.{name}", words, "conflict")
 
 

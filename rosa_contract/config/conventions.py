@@ -1,6 +1,6 @@
-"""How others write angles, lengths and grippers, and ROSA's own way: rad, m, and the width between the fingers in m.
+"""Conversion of other units and gripper conventions from and to ROSA's own: rad, m, and gripper width in m.
 
-Literal tables and pure functions: adapters of models use them, frontends for other protocols, and clients.
+Tables and pure functions, for model adapters, frontends and clients.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ def from_unit(values: ArrayLike, unit: str) -> Values:
 
 
 def in_range(q_rad: ArrayLike, low_rad: ArrayLike, high_rad: ArrayLike) -> Values:
-    """Joint positions as `OF_RANGE` has them; beyond an end they count as it, as LeRobot reads them."""
+    """Joint positions -> `OF_RANGE`, clipped to the limits, as in LeRobot."""
     low, high = np.asarray(low_rad, np.float64), np.asarray(high_rad, np.float64)
     return (np.clip(np.asarray(q_rad, np.float64), low, high) - low) / (high - low) * 200.0 - 100.0
 
 
 def from_range(values: ArrayLike, low_rad: ArrayLike, high_rad: ArrayLike) -> Values:
-    """The joint positions, rad, of what `OF_RANGE` says; beyond -100 and 100 it counts as these."""
+    """`OF_RANGE` -> joint positions, rad; values are clipped to -100..100."""
     low, high = np.asarray(low_rad, np.float64), np.asarray(high_rad, np.float64)
     return low + (np.clip(np.asarray(values, np.float64), -100.0, 100.0) + 100.0) / 200.0 * (high - low)
 
 
 def gripper_in(convention: str, width_m: ArrayLike, closed_m: float, open_m: float) -> Values:
-    """Widths `(..., 1)` m as `convention` has them `(..., 1)`, of `finger_pair` `(..., 2)`.
+    """Widths `(..., 1)`, m -> `convention`, `(..., 1)`, or `(..., 2)` for `finger_pair`.
 
-    `closed_m`, `open_m`: the widths of the closed and of the open gripper. A width beyond them counts as the nearer.
+    `closed_m`, `open_m`: the widths of the closed and the open gripper. Widths are clipped to them.
     """
     width = np.clip(np.asarray(width_m, np.float64), closed_m, open_m)
     if convention == FINGER_PAIR:
@@ -82,10 +82,9 @@ def gripper_in(convention: str, width_m: ArrayLike, closed_m: float, open_m: flo
 def gripper_from(
     convention: str, values: ArrayLike, closed_m: float, open_m: float, binary: bool = False
 ) -> Values:
-    """The widths, m, of what `convention` says; beyond its ends it counts as the nearer end.
+    """`convention` -> widths, m, clipped to `closed_m` and `open_m`.
 
-    `binary`: the gripper is closed or open, whichever is nearer. Raises `ValueError` for `finger_pair`: a gripper is
-    ordered one width.
+    `binary`: fully closed or open, whichever is nearer. Raises `ValueError` for `finger_pair`: a command is one width.
     """
     if convention == FINGER_PAIR:
         raise ValueError("a gripper is ordered one width, not a pair of fingers")

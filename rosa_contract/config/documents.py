@@ -1,11 +1,11 @@
-"""What a YAML document of a factory or a robot is: its kind, and the robot file that it extends.
+"""The kind of a YAML document, factory or robot, and the robot files that it extends.
 
-People pass a robot file where a factory file belongs, and the reverse.
+The kind matters because people pass a robot file where a factory file is expected, and the reverse.
 
-`extends:` is for a robot file that says only what differs from another one. The name is a path seen from the folder of
-the file, or `rosa:NAME.yaml` for one of `configs/robots` as shipped. Mappings are merged key by key; every other value
-replaces the one below it, and `null` takes it away. The settings in `arm` belong to their driver, so a file that names
-another `arm_driver` begins them anew.
+A robot file with `extends:` has only what differs from another one: a path relative to the file's folder, or
+`rosa:NAME.yaml` for one of the shipped `configs/robots`. Mappings are merged key by key; any other value replaces the
+inherited one, and `null` removes it. The settings in `arm` belong to their driver, so a file with a different
+`arm_driver` does not inherit them.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ def kind_of(document: Any) -> str:
 
 
 def mistaken(document: Any, expected: str) -> str:
-    """Why a document is not of the `expected` kind; empty when it is, or when its own mistakes say more."""
+    """Why a document is not of the `expected` kind; empty if it is, or if its kind is unclear."""
     kind = kind_of(document)
     if kind in ("", expected):
         return ""
     example = "configs/pick_place.yaml" if expected == FACTORY else "configs/robots/panda.yaml"
-    return f"describes a {kind}; expected a {expected} file, such as {example}"
+    return f"is a {kind} file; expected a {expected} file, such as {example}"
 
 
 def read_extended(path: str | Path) -> tuple[Any, Origins]:
-    """The values of a robot file and of those that it extends, and which of them said what.
+    """The merged values of a robot file and those that it extends, and the file that each value is from.
 
-    Raises `ConfigError`, which names the file that is wrong: one that cannot be read, that is not a robot file, that
-    extends itself by a detour, or one too many.
+    Raises `ConfigError`, which names the wrong file: one that cannot be read, is not a robot file, extends itself
+    through others, or makes the chain too long.
     """
     chain: list[tuple[Path, Any]] = []
     following: Path | None = Path(path)
@@ -86,14 +86,14 @@ def read_extended(path: str | Path) -> tuple[Any, Origins]:
 
 
 def named(error: ConfigError, source: str, origins: Origins) -> ConfigError:
-    """The same mistakes, those of a file below with its name."""
+    """The same mistakes; those in an extended file name that file."""
     problems = []
     for one in error.problems:
         path = one.path.partition("[")[0]
         while path and path not in origins:
             path = path.rpartition(".")[0]
         origin = origins.get(path, source)
-        words = one.words if origin == source else f"{one.words} (said in {origin})"
+        words = one.words if origin == source else f"{one.words} (set in {origin})"
         problems.append(ConfigProblem(one.path, one.cause, words))
     return ConfigError(source, problems)
 
@@ -104,16 +104,18 @@ def _read(path: Path, above: list[tuple[Path, Any]]) -> Any:
     source, name = str(above[-1][0]), above[-1][1][EXTENDS]
     if any(realpath(path) == realpath(other) for other, _ in above):
         detour = " -> ".join(other.name for other, _ in (*above, (path, None)))
-        raise ConfigError(source, [ConfigProblem(EXTENDS, "conflict", f"runs in a circle: {detour}")])
+        raise ConfigError(source, [ConfigProblem(EXTENDS, "conflict", f"is circular: {detour}")])
     if len(above) >= MAX_FILES:
-        raise ConfigError(source, [ConfigProblem(EXTENDS, "too_large", f"more than {MAX_FILES} files")])
+        raise ConfigError(
+            source, [ConfigProblem(EXTENDS, "too_large", f"is a chain of more than {MAX_FILES} files")]
+        )
     try:
         document = read_yaml(path)
     except ConfigError as error:
         if [one.cause for one in error.problems] != ["unreadable"]:
             raise
         words = (
-            f"{name!r} {error.problems[0].words}; expected a robot file, seen from the folder of this one,"
+            f"{name!r} {error.problems[0].words}; expected a robot file, relative to the folder of this one,"
             f" or one of {', '.join(SHIPPED + one.name for one in sorted(shipped('configs', 'robots').glob('*.yaml')))}"
         )
         raise ConfigError(source, [ConfigProblem(EXTENDS, "unreadable", words)]) from None
@@ -126,7 +128,7 @@ def _read(path: Path, above: list[tuple[Path, Any]]) -> Any:
 
 
 def _extended(path: Path, document: Any) -> Path | None:
-    """The file that this one extends; None: it extends none."""
+    """The file that this one extends, or None."""
     if not isinstance(document, dict) or EXTENDS not in document:
         return None
     name = document[EXTENDS]
@@ -152,7 +154,7 @@ def _over(lower: Any, upper: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _leaves(path: str, value: Any, source: str) -> Origins:
-    """Everything that a file says, by its path; a mapping with what is in it."""
+    """The paths of all values in a file, including those of mappings, each with the file's name."""
     found = {path: source} if path else {}
     if isinstance(value, dict):
         for key, inner in value.items():

@@ -1,4 +1,4 @@
-"""The factory description: ROSA's Figure 3, unchanged, plus optional settings whose defaults live only here."""
+"""The factory file: the descriptor of ROSA's Figure 3, plus optional settings, whose defaults are defined only here."""
 
 from __future__ import annotations
 
@@ -28,17 +28,16 @@ CLUSTERS = LOCAL, RAY = "local", "ray"
 class ServerCluster:
     """The GPU pool (Figure 3, part 1)."""
 
-    num_servers: int = setting("GPUs in the pool", at_least=1, at_most=100_000)
-    gpu_type: str = setting("hardware name, the folder of its profiles", "cpu")
+    num_servers: int = setting("number of GPUs in the pool", at_least=1, at_most=100_000)
+    gpu_type: str = setting("GPU model; selects the folder of model profiles", "cpu")
     cluster: str = setting(
-        "what starts the workers: `local`, processes of this machine, or `ray`, on the nodes of a Ray cluster"
-        " (docs/cluster.md)",
+        "where workers run: local: processes on this machine; ray: nodes of a Ray cluster (docs/cluster.md)",
         LOCAL,
         choices=CLUSTERS,
     )
-    address: str = setting("cluster: ray: HOST:PORT of Ray's head", "127.0.0.1:6379")
+    address: str = setting("ray only: HOST:PORT of the Ray head node", "127.0.0.1:6379")
     workers_port: int = setting(
-        "cluster: ray: TCP port of this machine to which workers connect; 0: any free one",
+        "ray only: TCP port on this machine that workers connect to; 0: any free port",
         0,
         at_least=0,
         at_most=65535,
@@ -47,15 +46,15 @@ class ServerCluster:
 
 @dataclass(frozen=True)
 class FleetEntry:
-    """One group of robots that run the same task (Figure 3, part 2)."""
+    """A group of robots that run the same task (Figure 3, part 2)."""
 
-    task: str = setting("name of a task of this file")
-    num_robots: int = setting("robots that run it", at_least=1, at_most=1_000_000)
+    task: str = setting("name of a task in this file")
+    num_robots: int = setting("number of robots that run it", at_least=1, at_most=1_000_000)
 
 
 @dataclass(frozen=True)
 class Factory:
-    """A whole factory description."""
+    """The content of a factory file."""
 
     server_cluster: ServerCluster
     robot_fleet: tuple[FleetEntry, ...]
@@ -71,7 +70,7 @@ class Factory:
 
 
 def load_factory(path: str | Path) -> Factory:
-    """Load and check a factory file. Raises `ConfigError` listing every mistake in it.
+    """Load and check a factory file. Raises `ConfigError` with every mistake in it.
 
     Relative paths in `gateway.curve_keys`, `gateway.task_lengths`, a frontend's TLS files, a model's `weights` and
     `profile` options and its adapter start at the file's folder.
@@ -106,12 +105,12 @@ def _anchored(factory: Factory, folder: Path) -> Factory:
 
 
 def parse_factory(text: str, source: str = "<text>") -> Factory:
-    """As `load_factory`, for text that is already in memory; paths stay as written."""
+    """Like `load_factory`, for text in memory; relative paths are left as written."""
     return factory_from(parse_yaml(text, source), source)
 
 
 def factory_from(document: Any, source: str) -> Factory:
-    """A `Factory` from plain YAML values; every top-level key that is not a section is a task, as in Figure 3."""
+    """A `Factory` from parsed YAML; every top-level key that is not a section is a task, as in Figure 3."""
     reader = Reader(source)
     entries = reader.mapping("", document)
     if problem := mistaken(document, FACTORY):
@@ -151,7 +150,7 @@ def factory_from(document: Any, source: str) -> Factory:
             for component, words in long_prompts(tasks[name], NOTHING):
                 reader.fail(f"{name}.components.{component}.prompt", words, "out_of_range")
     if not any(task for task in tasks.values()) and not reader.problems:
-        reader.fail("", "describes no task; expected a task with components beside the sections", "missing")
+        reader.fail("", "has no task; expected at least one, with components", "missing")
     for index, entry in enumerate(fleet):
         if entry and entry.task not in tasks:
             hint = nearest(entry.task, tasks)

@@ -1,7 +1,7 @@
 """The section `frontends` of a factory file: other projects' protocols in front of the gateway (docs/frontends.md).
 
-Each entry says which task its clients' robots have, and how what they send maps to that task's cameras, states and
-actions. A preset fills in what it does not say.
+Each entry names the task of its clients' robots, and maps what clients send to that task's cameras and states, and its
+actions to what clients take. A preset fills in the mappings that are not given.
 """
 
 from __future__ import annotations
@@ -27,17 +27,20 @@ DIALECTS = (AUTO, "n1.5", "n1.6", "n1.7")
 class ImageSource:
     """Where a camera's frames come from."""
 
-    key: str = setting("the client's name of the image")
-    height: int = setting("px, as the task's models take it", at_least=1, at_most=4096)
-    width: int = setting("px", at_least=1, at_most=4096)
+    key: str = setting("the client's key for the image")
+    height: int = setting("image height that the task's models take, px", at_least=1, at_most=4096)
+    width: int = setting("image width that the task's models take, px", at_least=1, at_most=4096)
     fit: str = setting(
-        "an image of another size: exact: it is refused; stretch: scaled, its sides each by their own; pad: scaled to"
-        " fit, with black beside it; crop: scaled to fill, cut in the middle",
+        "what happens to an image of another size: exact: refused; stretch: scale to size, ignoring the aspect"
+        " ratio; pad: scale to fit and pad with black; crop: scale to fill and crop the centre",
         EXACT,
         choices=FITS,
     )
     frame: int = setting(
-        "gr00t: which frame of a history, in steps before now: 0 or less", 0, at_least=-1000, at_most=0
+        "gr00t only: which frame of an image history to use, in steps relative to the current one (0 or negative)",
+        0,
+        at_least=-1000,
+        at_most=0,
     )
 
 
@@ -45,14 +48,22 @@ class ImageSource:
 class StatePart:
     """Values of a robot's state, from one of the client's arrays."""
 
-    key: str = setting("the client's name of the array")
+    key: str = setting("the client's key for the array")
     columns: tuple[int, ...] = setting(
-        "which of its values, in the robot's order; default: the first `count`", tuple
+        "indices (0-based) of the values to take, in the robot's order; default: the whole array, which must have"
+        " `count` values",
+        tuple,
     )
-    count: int = setting("how many values, where `columns` names none", 1, at_least=1, at_most=1024)
-    unit: str = setting("the client's unit; default: rad or m, as the robot's", AS_IS, choices=tuple(UNITS))
-    gripper: str = setting("the client's convention, where the value is a gripper's", AS_IS, choices=HANDS)
-    open_m: float = setting("with `gripper`: the robot's width when open", 0.0, at_least=0, at_most=1)
+    count: int = setting(
+        "length of the client's array, if `columns` is not given", 1, at_least=1, at_most=1024
+    )
+    unit: str = setting("the client's unit; default: rad or m, like the robot", AS_IS, choices=tuple(UNITS))
+    gripper: str = setting(
+        "the client's gripper convention (docs/bring_your_own.md), for a gripper value", AS_IS, choices=HANDS
+    )
+    open_m: float = setting(
+        "with `gripper`: the robot's gripper width when open, m", 0.0, at_least=0, at_most=1
+    )
 
     @property
     def taken(self) -> tuple[int, ...]:
@@ -62,69 +73,81 @@ class StatePart:
 
 @dataclass(frozen=True)
 class ActionPart:
-    """Values of a client's action, from columns of the robot's."""
+    """Values of a client's action, from columns of the model's actions."""
 
-    columns: tuple[int, ...] = setting("columns of the model's actions, in the client's order")
-    unit: str = setting("the client's unit; default: rad or m, as the model's", AS_IS, choices=tuple(UNITS))
+    columns: tuple[int, ...] = setting("columns (0-based) of the model's actions, in the client's order")
+    unit: str = setting("the client's unit; default: rad or m, like the model", AS_IS, choices=tuple(UNITS))
     gripper: str = setting(
-        "the client's convention, where the column is a gripper's width", AS_IS, choices=HANDS
+        "the client's gripper convention (docs/bring_your_own.md), for a gripper width", AS_IS, choices=HANDS
     )
-    open_m: float = setting("with `gripper`: the robot's width when open", 0.0, at_least=0, at_most=1)
+    open_m: float = setting(
+        "with `gripper`: the robot's gripper width when open, m", 0.0, at_least=0, at_most=1
+    )
     relative_to: str = setting(
-        "a state of the robot: the client gets differences, of each row to the one before, of the first to this state",
+        "state of the robot; if given, the client gets deltas: the first row relative to this state, each other"
+        " row relative to the one before",
         "",
     )
-    scale: float = setting("factor on what the client gets", 1.0)
+    scale: float = setting("factor on the values, after all other conversions", 1.0)
 
 
 @dataclass(frozen=True)
 class Frontend:
     """One protocol on one port."""
 
-    protocol: str = setting("which one", choices=(OPENPI, GR00T))
-    task: str = setting("task of every client's robot")
-    component: str = setting("component that answers", "system1")
+    protocol: str = setting("the clients' protocol", choices=(OPENPI, GR00T))
+    task: str = setting("task that the clients' robots run")
+    component: str = setting("component of the task that answers", "system1")
     bind: str = setting(
-        "HOST:PORT; beyond loopback needs gateway.curve_keys, and TLS or --insecure; default: loopback, on the"
-        " protocol's own port (8000 or 5555)",
+        "HOST:PORT to listen on; beyond loopback needs gateway.curve_keys, and TLS or --insecure; default:"
+        " loopback, on the protocol's usual port (openpi 8000, gr00t 5555)",
         "",
     )
     slo_ms: float | None = setting(
         "deadline of a call; default: the component's", None, above=0, at_most=600_000
     )
     preset: str = setting(
-        "what `images`, `state` and `actions` are where they are not given: droid or libero", ""
+        "droid or libero: shipped values for `images`, `state` and `actions`; each is used if the key is not"
+        " given",
+        "",
     )
     images: Mapping[str, ImageSource] = setting("camera of the task -> the client's image", dict)
     state: Mapping[str, tuple[StatePart, ...]] = setting(
-        "state of the task -> parts of the client's arrays", dict
+        "state array of the task -> the client's arrays", dict
     )
     actions: Mapping[str, tuple[ActionPart, ...]] = setting(
-        "the client's array of actions -> columns of the model's", dict
+        "the client's action array -> columns of the model's actions", dict
     )
-    prompt_key: str = setting("the client's name of the instruction; empty: it sends none", "prompt")
-    prompt: str = setting("instruction for a client that sends none", "")
+    prompt_key: str = setting("the client's key for the instruction; empty: clients send none", "prompt")
+    prompt: str = setting("instruction for clients that send none", "")
     ignore: tuple[str, ...] = setting(
-        "names that clients send and nothing takes; any other is refused", tuple
+        "keys in clients' observations to ignore; any other unmapped key is refused", tuple
     )
-    metadata: Mapping[str, Any] = setting("more of what an openpi client is told when it connects", dict)
+    metadata: Mapping[str, Any] = setting(
+        "additional metadata for openpi clients, sent when they connect", dict
+    )
     dialect: str = setting(
-        "gr00t: what a client gets that has not shown its dialect yet; auto: N1.6", AUTO, choices=DIALECTS
+        "gr00t only: dialect of the `get_modality_config` answer to a client that has not shown its own yet;"
+        " auto: N1.6",
+        AUTO,
+        choices=DIALECTS,
     )
     horizon: int = setting(
-        "gr00t: rows of the model's actions, as `get_modality_config` tells them",
+        "gr00t only: number of action rows that `get_modality_config` reports",
         16,
         at_least=1,
         at_most=1024,
     )
-    max_clients: int = setting("connections at a time", 64, at_least=1, at_most=1024)
-    max_batch: int = setting("gr00t: observations of one request", 16, at_least=1, at_most=256)
-    max_message_mb: float = setting("largest message of a client", 8.0, above=0, at_most=256)
-    max_rate_hz: float = setting(
-        "calls per second of a client; faster ones wait", 100.0, above=0, at_most=10_000
+    max_clients: int = setting("maximum number of connections", 64, at_least=1, at_most=1024)
+    max_batch: int = setting(
+        "gr00t only: maximum number of observations per request", 16, at_least=1, at_most=256
     )
-    tls_certificate: str = setting("openpi: PEM file for wss://", "")
-    tls_key: str = setting("openpi: its private key", "")
+    max_message_mb: float = setting("maximum size of a client's message", 8.0, above=0, at_most=256)
+    max_rate_hz: float = setting(
+        "maximum call rate of a client; faster calls are delayed", 100.0, above=0, at_most=10_000
+    )
+    tls_certificate: str = setting("openpi only: PEM file with the certificate for wss://", "")
+    tls_key: str = setting("openpi only: PEM file with its private key", "")
 
     @property
     def address(self) -> tuple[str, int]:
@@ -134,11 +157,11 @@ class Frontend:
 
     @property
     def on_loopback(self) -> bool:
-        """Whether only processes of this machine can connect."""
+        """Whether only processes on this machine can connect."""
         return is_loopback_host(self.address[0])
 
     def filled(self) -> Frontend:
-        """With what the preset says where the entry says nothing."""
+        """The same, with mappings that are not given taken from the preset."""
         images, state, actions = PRESETS.get(self.preset, ({}, {}, {}))
         return replace(
             self,
@@ -183,7 +206,7 @@ Problem = tuple[str, str, str]  # path within the entry, words, cause
 
 
 def frontend_problems(frontend: Frontend) -> Iterator[Problem]:
-    """Values that are each possible and make no sense together, or name nothing."""
+    """Values that contradict one another, and names that do not exist."""
     bind = frontend.bind or "127.0.0.1:1"
     if problem := endpoint_problem(f"tcp://{bind}", binds=True, ipv6=True) or (
         "" if "*" not in bind else "expected a port"
@@ -222,7 +245,7 @@ def frontend_problems(frontend: Frontend) -> Iterator[Problem]:
                     )
                     yield f"{where}.relative_to", words, "conflict"
     if bool(frontend.tls_certificate) != bool(frontend.tls_key):
-        yield "tls_key", "tls_certificate and tls_key belong together", "conflict"
+        yield "tls_key", "expected both tls_certificate and tls_key, or neither", "conflict"
     if frontend.tls_certificate and frontend.protocol != OPENPI:
         yield "tls_certificate", "GR00T's protocol has no TLS", "conflict"
 
@@ -231,6 +254,10 @@ def _part_problems(where: str, part: StatePart | ActionPart) -> Iterator[Problem
     if any(not 0 <= column < 1024 for column in part.columns):
         yield f"{where}.columns", f"expected numbers from 0 to 1023, got {list(part.columns)}", "out_of_range"
     if part.gripper and not part.open_m:
-        yield f"{where}.open_m", "is missing: a convention needs the robot's width when open, in m", "missing"
+        yield (
+            f"{where}.open_m",
+            "is missing; with `gripper` expected the robot's gripper width when open, in m",
+            "missing",
+        )
     if part.gripper and part.unit:
-        yield f"{where}.unit", "a gripper's convention has no unit", "conflict"
+        yield f"{where}.unit", "expected none with `gripper`: a gripper convention has no unit", "conflict"

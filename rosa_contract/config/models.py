@@ -19,48 +19,62 @@ SHA256 = re.compile("[0-9a-fA-F]{64}")
 
 @dataclass(frozen=True)
 class Cloud:
-    """More workers of a model, a link away: they get what the edge would begin with too late (Kairos 3.2.3)."""
+    """Cloud workers of a model: they get the calls that the local ones would start too late (Kairos 3.2.3)."""
 
-    workers: int = setting("worker processes in the cloud; 0: none", 0, at_least=0, at_most=1000)
-    link_ms: float = setting("one way to them, and the same back", 50.0, above=0, at_most=10_000)
-    options: Mapping[str, Any] = setting("arguments of the backend there, instead of the model's", dict)
+    workers: int = setting("number of worker processes in the cloud; 0: none", 0, at_least=0, at_most=1000)
+    link_ms: float = setting(
+        "one-way network latency to them; the way back is assumed to take the same",
+        50.0,
+        above=0,
+        at_most=10_000,
+    )
+    options: Mapping[str, Any] = setting(
+        "arguments of the backend in the cloud, instead of the model's `options`", dict
+    )
 
 
 @dataclass(frozen=True)
 class Model:
-    """How the server runs a model. A model without an entry can be planned for, but not served."""
+    """How the server runs a model. A model without an entry can be scheduled, but not served."""
 
-    backend: str = setting("name of a backend, or `module:Class` of your own (docs/add_a_model.md)")
+    backend: str = setting("name of a backend, or `module:Class` for your own (docs/add_a_model.md)")
     options: Mapping[str, Any] = setting("arguments of the backend", dict)
     sha256: Mapping[str, str] = setting(
-        "checksums by file, such as `policy.safetensors: 9f86...`; a worker that finds another one does not start,"
-        " and no file of `options.weights` may be without one. Default: none is compared",
+        "SHA-256 checksums by file, such as `policy.safetensors: 9f86...`; a worker does not start if one"
+        " differs, or if a file of `options.weights` has none; default: no check",
         dict,
     )
     python: str = setting(
-        "interpreter of a separate Python environment, such as /opt/lerobot/bin/python, with what the model needs and"
-        " the wheel that `rosa env` installs; default: the server's",
+        "interpreter of a separate Python environment, such as /opt/lerobot/bin/python, with the model's"
+        " dependencies and the wheel that `rosa env` installs; default: the server's interpreter",
         "",
     )
-    workers: int = setting("worker processes, one per GPU", 1, at_least=1, at_most=1000)
+    workers: int = setting(
+        "number of worker processes, one per GPU; ignored with a schedule", 1, at_least=1, at_most=1000
+    )
     max_batch: int | None = setting(
-        "largest batch; default: the backend's own limit", None, at_least=1, at_most=4096
+        "maximum batch size; default: the backend's own limit", None, at_least=1, at_most=4096
     )
     inline: bool = setting(
-        "run it in the gateway's own thread, too, while it answers within 2 ms: no process is woken for a batch. Only"
-        " backends that declare it, and robots that send raw pictures or none (docs/add_a_model.md); its worker stands"
-        " ready beside it",
+        "run the model in the gateway's own thread, as long as a batch takes less than 2 ms, so that no process"
+        " has to be woken. Only for backends that declare it, and robots that send raw images or none"
+        " (docs/add_a_model.md); the worker process stands by",
         False,
     )
-    cloud: Cloud = setting("a second tier; only without a schedule", Cloud)
+    cloud: Cloud = setting(
+        "extra workers in the cloud, for calls that the local workers would start too late; only without a"
+        " schedule",
+        Cloud,
+    )
     adapter: Adapter | None = setting(
-        "between what robots send and play and what the model takes and answers; default: they are the same",
+        "converts between what robots send and execute and what the model takes and returns; default: no"
+        " conversion",
         None,
     )
 
 
 def check_checksums(reader: Reader, models: Mapping[str, Model | None]) -> None:
-    """Find checksums that sha256sum does not print."""
+    """Report malformed checksums."""
     for name, model in models.items():
         for path, digest in model.sha256.items() if model else ():
             if not SHA256.fullmatch(digest):
@@ -69,7 +83,7 @@ def check_checksums(reader: Reader, models: Mapping[str, Model | None]) -> None:
 
 
 def check_names(reader: Reader, tasks: Mapping[str, Task], models: Mapping[str, Model]) -> None:
-    """Find models that no component names, and names that are probably meant to be one of these."""
+    """Report models that no component uses, and names in components that are probably misspellings of them."""
     used = {component.model for task in tasks.values() for component in task.components.values()}
     unused = [name for name in models if name not in used]
     for task_name, task in tasks.items():
@@ -81,11 +95,11 @@ def check_names(reader: Reader, tasks: Mapping[str, Task], models: Mapping[str, 
                 reader.fail(f"{task_name}.components.{key}.model", words, "unknown_name")
                 unused = [name for name in unused if repr(name) not in hint]
     for name in unused:
-        reader.fail(f"models.{name}", "is used by no component", "unknown_name")
+        reader.fail(f"models.{name}", "is not used by any component", "unknown_name")
 
 
 def anchored_model(model: Model, folder: Path) -> Model:
-    """With paths that start at `folder`, where they are relative."""
+    """The same, with relative paths resolved against `folder`."""
     return replace(
         model,
         options=_anchored(model.options, folder),

@@ -13,45 +13,46 @@ GIVEN, FREE = "given", "free"
 
 @dataclass(frozen=True)
 class Policies:
-    """How a server carries out a schedule; each choice can be made as the paper makes it (docs/scheduler.md)."""
+    """How a server carries out a schedule; each key can be set to what the paper does (docs/scheduler.md)."""
 
     queues: str = setting(
-        "shared: servers with the same model and component take calls from one queue; routed: each robot has its own"
+        "shared: servers with the same model and component share one queue; routed: each robot has a fixed"
         " server, as in the paper",
         SHARED,
         choices=(SHARED, ROUTED),
     )
     batches: str = setting(
-        "adaptive: what waits, up to the size at which robots act fastest; planned: the schedule's batch",
+        "adaptive: batches of whatever is waiting, up to the size at which robots act fastest; planned: the"
+        " schedule's batch size",
         ADAPTIVE,
         choices=(ADAPTIVE, PLANNED),
     )
     continuous: bool = setting(
-        "calls of a model that batches continuously are answered one by one, several at a time, as in the paper; false:"
-        " in batches",
+        "for models with continuous batching: true: calls are handled individually, several at a time, as in the"
+        " paper; false: in batches",
         True,
     )
     at_once: int | None = setting(
-        "calls of such a model that run at a time on one server; default: as few as carry the load",
+        "maximum number of concurrent calls per server for such models; default: as few as can carry the load",
         None,
         at_least=1,
         at_most=64,
     )
     phases: str = setting(
-        "given: the server spreads the first calls of its robots over one round of planning, and periodic calls over"
+        "given: the server staggers its robots' first calls over one System 2 cycle, and periodic calls over"
         " their period; free: each robot calls when it is ready, as in the paper",
         GIVEN,
         choices=(GIVEN, FREE),
     )
     catch_up: float = setting(
-        "periods of its rate that a late robot may make up for; 0: none, as in the paper",
+        "number of periods that a late robot may catch up on; 0: none, as in the paper",
         1.0,
         at_least=0,
         at_most=10,
     )
     rates: str = setting(
-        "adaptive: robots act faster than planned while servers have room: they ask before they call, unless nearly"
-        " every robot that asks finds an idle server; planned: never faster",
+        "adaptive: robots act faster than planned while servers have capacity; they ask before each call, unless"
+        " nearly every robot that asks finds an idle server; planned: never faster",
         ADAPTIVE,
         choices=(ADAPTIVE, PLANNED),
     )

@@ -1,7 +1,7 @@
-"""What a task's components are told, from what the configuration says and what a goal says. Pure.
+"""The prompts of a task's components, from the configuration and a goal. Pure.
 
-A component's prompt may name fields in braces: `{prompt}`, what to do, and the task's own `parameters`. A goal may say
-what each stands for. Two braces, `{{` and `}}`, are left as they are.
+A component's prompt may have placeholders in braces: `{prompt}`, the instruction, and the task's own `parameters`. A
+goal may override their values. Double braces, `{{` and `}}`, are left as they are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_PARAMETERS = 64
 
 @dataclass(frozen=True)
 class Instruction:
-    """What a goal says beside its task. Empty: as the configuration says."""
+    """The instruction of a goal. What is empty is taken from the configuration."""
 
     prompt: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -36,12 +36,12 @@ NOTHING = Instruction()
 
 
 def fields_of(prompt: str) -> list[str]:
-    """The fields that a prompt names."""
+    """The placeholders in a prompt."""
     return FIELD.findall(prompt)
 
 
 def unknown_fields(task: Task) -> Iterator[tuple[str, str]]:
-    """(component, what is wrong with its prompt): fields that are neither `{prompt}` nor a parameter."""
+    """(component, what is wrong with its prompt): placeholders that are neither `{prompt}` nor a parameter."""
     known = (PROMPT, *task.parameters)
     for name, component in task.components.items():
         for one in fields_of(component.prompt):
@@ -51,16 +51,19 @@ def unknown_fields(task: Task) -> Iterator[tuple[str, str]]:
 
 
 def unusable_parameters(task: Task) -> Iterator[tuple[str, str]]:
-    """(parameter, what is wrong with its name): no prompt can name it."""
+    """(parameter, what is wrong with its name): no prompt can use it."""
     for name in task.parameters:
         if name == PROMPT:
-            yield name, "is said by the task's own `prompt`; expected another name"
+            yield name, "is reserved for the task's own `prompt`; choose another name"
         elif not FIELD.fullmatch(f"{{{name}}}"):
-            yield name, "expected letters, digits and '_', no digit first: no prompt can name it in braces"
+            yield (
+                name,
+                "expected letters, digits and '_', not starting with a digit, as prompts use it in braces",
+            )
 
 
 def long_prompts(task: Task, told: Instruction) -> Iterator[tuple[str, str]]:
-    """(component, what is wrong with what it is told): no message carries it."""
+    """(component, what is wrong with its prompt): too long for a message."""
     for name, text in prompts(task, told).items():
         if len(text) > MAX_TEXT_CHARS:
             yield (
@@ -85,10 +88,10 @@ def problem(task: Task, told: Instruction) -> str:
 
 
 def prompts(task: Task, told: Instruction = NOTHING) -> dict[str, str]:
-    """Component -> what it is told.
+    """Component -> its prompt, filled in.
 
-    System 1 and 2 are told a goal's prompt also where their own names no field: it says what they do instead. Without
-    one, and without their own prompt, they are told the task's.
+    For System 1 and 2 a prompt without placeholders is replaced by the goal's prompt, if there is one. With neither,
+    they get the task's prompt.
     """
     words = {**task.parameters, **told.parameters, PROMPT: told.prompt or task.prompt}
     made = {}

@@ -23,13 +23,13 @@ from rosa_contract.wording import name_problem
 
 @dataclass(frozen=True)
 class JointLimits:
-    """Limits that every setpoint keeps, one value per joint."""
+    """Limits of every setpoint, one value per joint."""
 
     position_min_rad: tuple[float, ...] = setting("minimum position, rad")
     position_max_rad: tuple[float, ...] = setting("maximum position, rad")
-    velocity_rad_s: tuple[float, ...] = setting("rad/s", above=0)
-    acceleration_rad_s2: tuple[float, ...] = setting("rad/s^2", above=0)
-    jerk_rad_s3: tuple[float, ...] = setting("rad/s^3", above=0)
+    velocity_rad_s: tuple[float, ...] = setting("maximum velocity, rad/s", above=0)
+    acceleration_rad_s2: tuple[float, ...] = setting("maximum acceleration, rad/s^2", above=0)
+    jerk_rad_s3: tuple[float, ...] = setting("maximum jerk, rad/s^3", above=0)
 
     @property
     def dof(self) -> int:
@@ -43,10 +43,10 @@ OF_ONE_ARM = ("chain", "workspace", "gripper")
 
 @dataclass(frozen=True)
 class WorkspaceSpec:
-    """The box in the base frame that the chain's points never leave."""
+    """A box in the base frame that the chain's points never leave."""
 
-    min_m: tuple[float, ...] = setting("minimum x, y, z in m", length=3)
-    max_m: tuple[float, ...] = setting("maximum x, y, z in m", length=3)
+    min_m: tuple[float, ...] = setting("minimum x, y, z in the robot's base frame, m", length=3)
+    max_m: tuple[float, ...] = setting("maximum x, y, z in the robot's base frame, m", length=3)
 
 
 FINGERS = "fingers"
@@ -55,12 +55,12 @@ GRIPPER, FINGER = "gripper", "finger_joint"  # what the columns and the joints o
 
 @dataclass(frozen=True)
 class GripperSpec:
-    """Opening between the fingers. A robot without a gripper has the opening 0 in every order and measurement."""
+    """Width between the fingers. Without a gripper the width is 0 in every command and measurement."""
 
-    min_m: float = setting("closed, m", 0.0, at_least=0)
-    max_m: float = setting("open, m", 0.08, above=0)
+    min_m: float = setting("width when closed, m", 0.0, at_least=0)
+    max_m: float = setting("width when open, m", 0.08, above=0)
     kind: str = setting(
-        "fingers: from `min_m` to `max_m` apart; none: this robot has no gripper, and its actions hold joints only",
+        "fingers: a gripper that opens from `min_m` to `max_m`; none: no gripper, actions hold joints only",
         FINGERS,
         choices=(FINGERS, NO_GRIPPER),
     )
@@ -78,17 +78,17 @@ WITHOUT_GRIPPER = GripperSpec(0.0, 0.0, NO_GRIPPER)
 class ArmSpec:
     """One arm of a robot that has several."""
 
-    joints: tuple[str, ...] = setting("names of its joints, which stand together in `joints`")
-    chain: ChainSpec | None = setting("its links; `mounted` says where it stands", None)
+    joints: tuple[str, ...] = setting("names of the arm's joints: a contiguous part of `joints`")
+    chain: ChainSpec | None = setting("kinematic chain of the arm; `mounted` is the pose of its base", None)
     workspace: WorkspaceSpec | None = setting(
-        "box in the robot's base frame that this arm stays in; needs `chain`", None
+        "box in the robot's base frame that the arm stays in; needs `chain`", None
     )
-    gripper: GripperSpec = setting("its gripper", GripperSpec)
+    gripper: GripperSpec = setting("gripper of the arm", GripperSpec)
 
 
 @dataclass(frozen=True)
 class Limb:
-    """One arm as whatever moves it knows it. A robot has one, without a name, or those in `arms`."""
+    """One arm, for the code that moves it. A robot has a single arm without a name, or those in `arms`."""
 
     name: str
     joints: slice  # which of the robot's joints are its own
@@ -102,7 +102,7 @@ class Limb:
         return int(self.joints.stop - self.joints.start)
 
     def called(self, what: str) -> str:
-        """What is this arm's, such as left_gripper; without a name it is called as it is."""
+        """The name of this arm's part, such as left_gripper; `what` itself for an arm without a name."""
         return f"{self.name}_{what}" if self.name else what
 
 
@@ -110,26 +110,28 @@ class Limb:
 class RobotSpec:
     """One kind of robot."""
 
-    name: str = setting("kind of robot")
-    joints: tuple[str, ...] = setting("joint names, in the order of every joint array")
-    limits: JointLimits = setting("joint limits")
+    name: str = setting("name of this kind of robot")
+    joints: tuple[str, ...] = setting("joint names; all joint arrays use this order")
+    limits: JointLimits = setting("joint limits, one value per joint")
     cameras: Mapping[str, CameraSpec] = setting("cameras by name")
-    home_rad: tuple[float, ...] = setting("where a task starts and a retry restarts, rad")
-    safe_rad: tuple[float, ...] = setting("where return_to_safe_state goes, rad")
+    home_rad: tuple[float, ...] = setting("start pose of a task and of each retry, joint positions, rad")
+    safe_rad: tuple[float, ...] = setting("pose for return_to_safe_state, joint positions, rad")
     clear_rad: tuple[float, ...] | None = setting(
-        "high above everything: a retry goes there first, rad; default: safe_rad", None
+        "high pose, clear of all obstacles, to which a retry moves first, joint positions, rad; default: safe_rad",
+        None,
     )
     drop_rad: tuple[float, ...] | None = setting(
-        "low above free ground: a retry puts down there what the gripper holds, rad; default: it keeps it",
+        "low pose above a free surface, where a retry puts down a held object, joint positions, rad; without it,"
+        " a human is called if the gripper holds something",
         None,
     )
     chain: ChainSpec | None = setting(
-        "link lengths; without them only joints are limited, not positions in space", None
+        "kinematic chain; without it only joint limits are checked, not positions in space", None
     )
     workspace: WorkspaceSpec | None = setting("box that the arm stays in; needs `chain`", None)
     action_spaces: tuple[str, ...] | None = setting(
-        "in which spaces besides joint positions it takes a model's actions; default: all that it can carry out, those"
-        " of the tool only with `chain`",
+        "action spaces that the robot accepts besides joint positions; default: all, those of the tool only with"
+        " `chain` (docs/bring_your_own.md)",
         None,
         choices=tuple(SPACES),
     )
@@ -138,23 +140,23 @@ class RobotSpec:
     )
     gripper: GripperSpec = setting("gripper", GripperSpec)
     arms: Mapping[str, ArmSpec] = setting(
-        "instead of `chain`, `workspace` and `gripper`: the arms of a robot that has several, by name, in the order of"
-        " their joints",
+        "for a robot with several arms, instead of `chain`, `workspace` and `gripper`: the arms by name, in joint"
+        " order",
         dict,
     )
-    control_rate_hz: float = setting("setpoints per second", 100.0, at_least=10, at_most=2000)
+    control_rate_hz: float = setting("rate of setpoints", 100.0, at_least=10, at_most=2000)
     max_sensor_age_ms: float = setting(
-        "the arm stops when its newest frame or joint state is older", 500.0, above=0
+        "maximum age of camera frames and joint states; the arm stops if the newest one is older",
+        500.0,
+        above=0,
     )
-    arm_driver: str = setting("arm driver, a known name or `module:Class`; required in a file", "")
+    arm_driver: str = setting("arm driver: a known name or `module:Class`; required", "")
     arm: Mapping[str, Any] = setting("settings of the arm driver", dict)
-    camera_driver: str = setting(
-        "driver of the cameras that name none: a known name, `module:Class` or `external`", ""
-    )
+    camera_driver: str = setting("default camera driver: a known name, `module:Class` or `external`", "")
     extends: str = setting(
-        "another robot file, so that this one says only what differs: a path seen from its folder, or"
-        " rosa:panda.yaml for a shipped one. Mappings are merged, other values replaced, `null` takes one away; with"
-        " another `arm_driver`, `arm` begins anew",
+        "robot file to start from; this file then needs only the differences: a path relative to this file's"
+        " folder, or rosa:panda.yaml for a shipped one. Mappings are merged, other values are replaced, and"
+        " `null` removes a value; a different `arm_driver` also drops the inherited `arm`",
         "",
     )
 
@@ -173,24 +175,24 @@ class RobotSpec:
 
     @cached_property
     def grippers(self) -> Mapping[str, GripperSpec]:
-        """Its grippers by name, in the order of every array of widths: `gripper`, or `left_gripper` of arm `left`."""
+        """Grippers by name, in the order of arrays of widths: `gripper`, or `left_gripper` for arm `left`."""
         return {limb.called(GRIPPER): limb.gripper for limb in self.limbs if limb.gripper.exists}
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """What the columns of an action are: the joints, then the width of each gripper."""
+        """The columns of an action: the joints, then the width of each gripper."""
         return (*self.joints, *self.grippers)
 
     @property
     def spaces(self) -> tuple[str, ...]:
-        """The spaces besides joint positions in which it takes actions."""
+        """The action spaces that it accepts besides joint positions."""
         linked = all(limb.chain is not None for limb in self.limbs)
         able = tuple(name for name, one in SPACES.items() if linked or not one.needs_chain)
         return able if self.action_spaces is None else self.action_spaces
 
     @property
     def finger_joints(self) -> tuple[str, ...]:
-        """The joints, half a gripper's width each, by which the arm node tells that width; two of each gripper."""
+        """The finger joints in which the arm node publishes the width: two per gripper, half the width each."""
         fingers = [limb.called(FINGER) for limb in self.limbs if limb.gripper.exists]
         return tuple(f"{self.name}_{finger}{i}" for finger in fingers for i in (1, 2))
 
@@ -219,7 +221,7 @@ class RobotSpec:
 
 
 def hello_of(robot_id: str, task: str, robot: RobotSpec) -> Hello:
-    """What a robot of this kind says about itself to a server."""
+    """The hello message of a robot of this kind."""
     cameras = {
         name: CameraInfo(height=c.height, width=c.width, encoding=c.encoding)
         for name, c in robot.cameras.items()
@@ -231,9 +233,9 @@ def hello_of(robot_id: str, task: str, robot: RobotSpec) -> Hello:
 
 
 def load_robot(path: str | Path) -> RobotSpec:
-    """Load and check a robot file, and those that it extends. Raises `ConfigError` listing every mistake in them.
+    """Load and check a robot file and those that it extends. Raises `ConfigError` with every mistake in them.
 
-    A robot without a gripper may say so in `gripper.kind` or in `arm.gripper.kind`; both are `none` then.
+    For a robot without a gripper it is enough to set `gripper.kind` or `arm.gripper.kind` to none; both are then none.
     """
     document, origins = read_extended(path)
     try:
@@ -243,9 +245,9 @@ def load_robot(path: str | Path) -> RobotSpec:
 
 
 def robot_from(document: Any, source: str) -> RobotSpec:
-    """A `RobotSpec` from plain YAML values, which extend no file."""
+    """A `RobotSpec` from parsed YAML, which cannot extend a file."""
     if isinstance(document, dict) and EXTENDS in document:
-        words = "only a file can extend another one: values have no folder to look in"
+        words = "only a robot file can extend another one: plain values have no folder to start from"
         raise ConfigError(source, [ConfigProblem(EXTENDS, "conflict", words)])
     return _robot(document, source)
 
@@ -261,7 +263,7 @@ def _robot(document: Any, source: str) -> RobotSpec:
     assert isinstance(spec, RobotSpec)
     for key in OF_ONE_ARM if spec.arms else ():
         if key in document:
-            reader.fail(key, f"is said of each arm, in `arms`; expected no `{key}` besides", "conflict")
+            reader.fail(key, f"is set for each arm, in `arms`; remove `{key}` here", "conflict")
     settings = _check(reader, spec)
     reader.finish()  # what is asked of a whole robot, such as where its poses are, has no answer before
     if spec.arms:
@@ -272,7 +274,7 @@ def _robot(document: Any, source: str) -> RobotSpec:
 
 
 def _without_gripper(spec: RobotSpec, settings: Any) -> RobotSpec:
-    """Robot and driver agree, wherever the file says it."""
+    """No gripper in the robot or in the driver's settings, whichever of them said so."""
     arm = dict(spec.arm)
     if hasattr(settings, "gripper"):
         arm["gripper"] = {**arm.get("gripper", {}), "kind": NO_GRIPPER}
@@ -280,7 +282,7 @@ def _without_gripper(spec: RobotSpec, settings: Any) -> RobotSpec:
 
 
 def _check(reader: Reader, spec: RobotSpec) -> Any:
-    """Note what is wrong between the values; returns the settings of the arm's driver."""
+    """Report values that contradict one another; returns the settings of the arm driver."""
     count = len(spec.joints)
     if not count:
         reader.fail("joints", "is empty; expected the names of the joints", "missing")
@@ -300,7 +302,9 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
     settings = read_arm(reader, spec.arm_driver, spec.arm)
     check_fingers(reader, settings, spec.joints)
     if not spec.arms and getattr(settings, "grippers", None):
-        reader.fail("arm.grippers", "are those of several `arms`; expected `arm.gripper`", "conflict")
+        reader.fail(
+            "arm.grippers", "is only for a robot with several `arms`; expected `arm.gripper`", "conflict"
+        )
     # What has another length is named above; of the rest every mistake is told in the same round.
     sized = {path for path, values in lists.items() if len(values) == count}
     ranged = {"limits.position_min_rad", "limits.position_max_rad"} <= sized
@@ -320,8 +324,8 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
     for index, (fastest, acceleration, jerk) in enumerate(zip(*motion, strict=False)):
         if (stop_s := fastest / acceleration + acceleration / jerk) > MAX_STOP_S:
             words = (
-                f"joint {index + 1} would take {stop_s:.3g} s to stop with {fastest:g} rad/s, {acceleration:g} rad/s^2"
-                f" and {jerk:g} rad/s^3, expected at most {MAX_STOP_S:g} s"
+                f"joint {index + 1} would take {stop_s:.3g} s to stop from {fastest:g} rad/s with"
+                f" {acceleration:g} rad/s^2 and {jerk:g} rad/s^3, expected at most {MAX_STOP_S:g} s"
             )
             reader.fail("limits", words, "conflict")
     for path, gripper in [
@@ -333,7 +337,7 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
             reader.fail(f"{path}.max_m", words, "conflict")
     for index, name in enumerate(spec.joints if spec.grippers and moves_gripper(settings) else ()):
         if FINGER in name:  # its position would be counted as a part of a gripper's width
-            words = f"{name} is called as the finger of a gripper, which is said in `gripper`, not among the joints"
+            words = f"{name} is named like a gripper's finger joint; describe the gripper in `gripper`, not in `joints`"
             reader.fail(f"joints[{index}]", words, "conflict")
     if spec.arms:
         have = {name: arm.gripper.exists for name, arm in spec.arms.items()}
@@ -342,7 +346,7 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
 
 
 def _check_names(reader: Reader, path: str, names: Sequence[str]) -> None:
-    """Joint names are names, and no two are the same."""
+    """Report invalid and duplicate joint names."""
     for index, name in enumerate(names):
         if problem := name_problem(name):
             reader.fail(f"{path}[{index}]", problem, "out_of_range")
@@ -351,7 +355,7 @@ def _check_names(reader: Reader, path: str, names: Sequence[str]) -> None:
 
 
 def _check_places(reader: Reader, spec: RobotSpec) -> None:
-    """Check that chains fit the joints and workspaces are boxes. The arm node checks that the poses lie in them."""
+    """Check that chains fit the joints and workspaces are boxes. The arm node checks that poses lie in them."""
     _check_arms(reader, spec)
     for limb in spec.limbs:
         path = f"arms.{limb.name}." if limb.name else ""
@@ -361,7 +365,7 @@ def _check_places(reader: Reader, spec: RobotSpec) -> None:
         if limb.workspace is None:
             continue
         if limb.chain is None:
-            words = "needs `chain`: without link lengths the place of the arm is unknown"
+            words = "needs `chain`: without it the arm's position in space is unknown"
             reader.fail(f"{path}workspace", words, "conflict")
         box = limb.workspace
         for axis, lowest, highest in zip("xyz", box.min_m, box.max_m, strict=True):
@@ -371,18 +375,18 @@ def _check_places(reader: Reader, spec: RobotSpec) -> None:
     linked = all(limb.chain is not None for limb in spec.limbs)
     for index, name in enumerate(spec.action_spaces or ()):
         if not linked and name in SPACES and SPACES[name].needs_chain:
-            words = f"{name} needs `chain`: without link lengths the place of the tool is unknown"
+            words = f"{name} needs `chain`: without it the tool pose is unknown"
             reader.fail(f"action_spaces[{index}]", words, "conflict")
 
 
 def _check_arms(reader: Reader, spec: RobotSpec) -> None:
-    """The joints of the arms, one arm after another, are those of the robot."""
+    """Check that the arms' joints, one arm after another, are those of the robot."""
     for name, arm in spec.arms.items():
         if problem := name_problem(name):
             reader.fail(f"arms.{name}", problem, "out_of_range")
         if other := next((one for one in spec.arms if name.endswith(one) and name != one), ""):
             # Their fingers are told apart by the arm's name in the joints' names.
-            words = f"expected a name that does not end as that of arm {other}"
+            words = f"expected a name that does not end with that of arm {other}"
             reader.fail(f"arms.{name}", words, "conflict")
         if not arm.joints:
             reader.fail(f"arms.{name}.joints", "is empty; expected the names of its joints", "missing")
@@ -392,6 +396,8 @@ def _check_arms(reader: Reader, spec: RobotSpec) -> None:
             (i for i, (a, b) in enumerate(zip(named, spec.joints, strict=False)) if a != b),
             min(len(named), len(spec.joints)),
         )
-        has, wants = ((one[first] if first < len(one) else "no more") for one in (named, spec.joints))
-        words = f"expected the joints of the arms to be `joints`; joint {first + 1} is {wants}, got {has}"
+        has, wants = ((one[first] if first < len(one) else "none") for one in (named, spec.joints))
+        words = (
+            f"expected the arms' joints, in order, to be `joints`: joint {first + 1} is {wants}, got {has}"
+        )
         reader.fail("arms", words, "conflict")

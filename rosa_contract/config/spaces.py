@@ -1,10 +1,10 @@
-"""The spaces in which an answer may order an arm besides joint positions, and what their columns are.
+"""The action spaces besides joint positions, and their columns.
 
-An answer in joint positions is an array `actions`. One in another space is an array with the space's name, which the
-robot turns into joint positions by itself: `(rows, columns)` and, where the model orders the grippers, a column more
-for each, from 0 (closed) to 1 (open). A joint space has a column per joint, rad or rad/s. A tool space has six for each
-arm: the place of the tool, m, and a rotation vector, rad; of a velocity, per second. What is not `in_tool` is along the
-axes of the base frame.
+An answer in joint positions is an array `actions`. One in another space is an array with the space's name, `(rows,
+columns)`, which the robot itself converts to joint positions. If the model commands the grippers, each has one more
+column, from 0 (closed) to 1 (open). A joint space has a column per joint, rad or rad/s. A tool space has six per arm:
+the tool position, m, and a rotation vector, rad, or both per second for a velocity. Deltas and velocities are along the
+axes of the base frame, or of the tool frame if the name ends with `in_tool`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOOL_COLUMNS = 6
 
 @dataclass(frozen=True)
 class Space:
-    """What the columns order (`JOINTS` or `TOOL_POSITION`, with the rotation), how, and along whose axes."""
+    """What the columns command (`JOINTS`, or `TOOL_POSITION` with the rotation), in which mode and frame."""
 
     to: str
     mode: str
@@ -37,11 +37,11 @@ class Space:
 
     @property
     def needs_chain(self) -> bool:
-        """Whether only a robot that knows its links can carry it out."""
+        """Whether the robot needs a kinematic chain for it."""
         return self.to != JOINTS
 
     def columns(self, joints: int, arms: int = 1) -> int:
-        """Without the grippers'."""
+        """Number of columns, without the grippers."""
         return joints if self.to == JOINTS else TOOL_COLUMNS * arms
 
 
@@ -60,10 +60,10 @@ SPACES = {
 
 
 def space_named(space: Space) -> str | None:
-    """The name of a space; None where there is none, such as for absolute joint positions."""
+    """The name of a space; None if it has none, such as absolute joint positions."""
     return next((name for name, known in SPACES.items() if known == space), None)
 
 
 def chunks_in(arrays: Iterable[str]) -> list[str]:
-    """Which of an answer's arrays order an arm."""
+    """Which of an answer's arrays command an arm."""
     return [name for name in arrays if name == ACTIONS or name in SPACES]

@@ -1,4 +1,4 @@
-"""YAML to frozen dataclasses, strictly: every mistake is found, with its dotted path, the value and what was expected.
+"""Strict loading of YAML into frozen dataclasses: every mistake is reported, with its dotted path, value and remedy.
 
 The dataclass is the only description of a section. A field's limits and its documentation are its metadata, made
 by `setting(...)` (`rosa_contract/setting.py`); `docs/configuration.md` is generated from the same metadata.
@@ -68,7 +68,7 @@ def read_bounded(path: str | Path, max_bytes: int, hint: str = "") -> bytes:
 
 
 def parse_yaml(raw: bytes | str, source: str = "<text>") -> Any:
-    """As `read_yaml`, for text that is already in memory."""
+    """Like `read_yaml`, for text in memory."""
     import yaml
 
     from rosa_contract.config.yaml_loader import DuplicateKey, Loader, QuickLoader, is_plain
@@ -103,8 +103,8 @@ def _document(loader: Loader | QuickLoader, source: str) -> Any:
 
 
 def _check_nodes(loader: Loader | QuickLoader, root: yaml.Node, source: str) -> None:
-    """Refuse documents whose aliases expand without end or beyond `MAX_NODES`, before anything walks them, and keys
-    that are there twice."""
+    """Refuse documents whose aliases expand without end or beyond `MAX_NODES`, before anything walks them, and
+    duplicate keys."""
     import yaml
 
     from rosa_contract.config.yaml_loader import check_keys
@@ -182,7 +182,7 @@ class Reader:
             return None
         bad = [key for key in value if not isinstance(key, str) or not key or len(key) > MAX_NAME_CHARS]
         for key in bad:
-            words = f"expected text of 1 to {MAX_NAME_CHARS} characters as key, got {shown(key)}"
+            words = f"expected keys of 1 to {MAX_NAME_CHARS} characters of text, got {shown(key)}"
             self.fail(path, words, "wrong_type")
         return None if bad else value
 

@@ -1,4 +1,4 @@
-"""A task of a factory file: its components, their deadlines, and what follows a failure (Figure 3, part 3)."""
+"""A task of a factory file: its components, their deadlines, and what happens after a failure (Figure 3, part 3)."""
 
 from __future__ import annotations
 
@@ -34,65 +34,68 @@ EXECUTIONS = SYNCHRONOUS, ASYNCHRONOUS = "synchronous", "asynchronous"
 
 @dataclass(frozen=True)
 class Pipeline:
-    """How System 2, System 1 and execution follow each other (ROSA 3.3, "Model composition")."""
+    """How System 2, System 1 and execution follow one another (ROSA 3.3, "Model composition")."""
 
-    action_period_ms: float = setting("execution after each System 1 answer", above=0, at_most=60_000)
+    action_period_ms: float = setting(
+        "how long the robot executes each System 1 answer", above=0, at_most=60_000
+    )
     system2_to_system1_call_ratio: float = setting(
-        "System 2 calls per System 1 call: 1 plans before each action, 0.1 before every tenth",
+        "System 2 calls per System 1 call: 1 plans before every action, 0.1 before every tenth",
         1.0,
         above=0,
         at_most=1,
     )
     planning: str = setting(
-        "in_turn: System 2 sees how the last action ended, and the robot waits for the plan; ahead: it is called while"
-        " the action before is executed, so that its plan is one action old",
+        "in_turn: System 2 sees the result of the last action, and the robot waits for the plan; ahead: System 2"
+        " is called during the previous action, so its plan is one action old",
         IN_TURN,
         choices=PLANNING,
     )
     execution: str = setting(
-        "synchronous: the arm holds while the next chunk is inferred; asynchronous: the next one is inferred while the"
-        " chunk plays, and joins it (docs/execution.md)",
+        "synchronous: the arm holds still while the next chunk is inferred; asynchronous: the next chunk is"
+        " inferred while the current one plays, and takes over in mid-motion (docs/execution.md)",
         SYNCHRONOUS,
         choices=EXECUTIONS,
     )
     share_observation_ms: float = setting(
-        "calls that would leave within this many ms of an observation are about it, so that a model that shares"
-        " prefixes sees it once: periodic calls leave early (by half their period at most), and System 1 acts on what"
-        " System 2 has just planned with; 0: only what is due at the same time is about one observation",
+        "calls due within this time after an observation reuse it, so that a model that shares prefixes processes"
+        " it only once: periodic calls are sent early (by half their period at most), and System 1 gets the"
+        " observation that System 2 just planned with; 0: only calls due at the same moment share an observation",
         0.0,
         at_least=0,
         at_most=10_000,
     )
     settle_ms: float = setting(
-        "how long the arm settles after its action before the robot looks for the next one: a chunk that was made for"
-        " an arm that still trails its setpoint makes less way (docs/execution.md); synchronous only",
+        "pause after each action, before the next observation, for the arm to settle: a chunk inferred while the"
+        " arm still trails its setpoint makes less progress (docs/execution.md); synchronous only",
         0.0,
         at_least=0,
         at_most=10_000,
     )
     horizon: Horizon | None = setting(
-        "how the server chooses how many steps of each chunk are played; default: as many as fit into"
-        " action_period_ms. With it, action_period_ms is the mean that the schedule plans with",
+        "lets the server choose how many steps of each chunk are played; action_period_ms is then the mean that"
+        " the schedule assumes; default: as many steps as fit into action_period_ms",
         None,
     )
 
     @property
     def action_s(self) -> float:
-        """From System 1's answer to the next look: the action, and until the arm has settled."""
+        """From System 1's answer to the next observation: the action, then `settle_ms`."""
         return (self.action_period_ms + self.settle_ms) / 1000
 
     def early_s(self, freq_hz: float) -> float:
-        """How long before it is due a periodic call of this rate may leave with others."""
+        """How early a periodic call of this rate may be sent, to share an observation."""
         return min(self.share_observation_ms / 1000, 0.5 / freq_hz)
 
 
 @dataclass(frozen=True)
 class TaskRetry:
-    """What follows a failed task (ROSA 3.3, "Task retry policy")."""
+    """What happens after a failed attempt (ROSA 3.3, "Task retry policy")."""
 
     max_task_retries: int = setting("retries after the first attempt", 3, at_least=0, at_most=1000)
     on_max_task_retries: str = setting(
-        "after the last failure: call a human where the robot stands, or at the safe pose, or end the task as failed",
+        "after the last failed attempt: call a human with the robot where it is, move to the safe pose and call a"
+        " human, or end the task as failed",
         STOP_AND_CALL_HUMAN,
         choices=ESCALATIONS,
     )
@@ -100,19 +103,22 @@ class TaskRetry:
 
 @dataclass(frozen=True)
 class SafetyAndSloViolation:
-    """When repeated violations become an escalation (ROSA 3.3, "Safety and SLO violations handling")."""
+    """When repeated violations are escalated (ROSA 3.3, "Safety and SLO violations handling")."""
 
     max_consecutive_safety_replan: int = setting(
-        "'unsafe' verdicts in a row before escalation", 10, at_least=1
+        "consecutive 'unsafe' verdicts before `on_max_violation` applies", 10, at_least=1
     )
-    max_consecutive_slo_violation: int = setting("missed deadlines in a row before escalation", 3, at_least=1)
+    max_consecutive_slo_violation: int = setting(
+        "consecutive missed deadlines before `on_max_violation` applies", 3, at_least=1
+    )
     max_stops_without_action: int = setting(
-        "stops in a row with no action carried out between them, whatever caused them, before a human is called",
+        "consecutive stops, for any reason, without an executed action in between, before a human is called",
         10,
         at_least=1,
     )
     on_max_violation: str = setting(
-        "then: call a human where the robot stands, or at the safe pose, or end the task as failed",
+        "call a human with the robot where it is, move to the safe pose and call a human, or end the task as"
+        " failed",
         STOP_AND_CALL_HUMAN,
         choices=ESCALATIONS,
     )
@@ -122,24 +128,26 @@ class SafetyAndSloViolation:
 class Component:
     """One model component of a task (ROSA 3.3, "Performance requirements")."""
 
-    model: str = setting("model that answers, a key of `models`")
-    slo_ms: float = setting("deadline, counted on the robot from sending", above=0, at_most=600_000)
+    model: str = setting("model that answers the calls, a key of `models`")
+    slo_ms: float = setting("deadline, measured on the robot from sending", above=0, at_most=600_000)
     prompt: str = setting(
-        "text given to the model; {prompt} and names of the task's `parameters` in braces are filled in", ""
+        "prompt for the model; {prompt} and the task's `parameters` can be used in braces", ""
     )
-    freq_hz: float | None = setting("calls per second of a periodic component", None, above=0, at_most=1000)
+    freq_hz: float | None = setting(
+        "call rate of a periodic component (any except system1 and system2)", None, above=0, at_most=1000
+    )
     fallback: str = setting(
         "what the robot does when a deadline is missed", "stop_and_resend", choices=FALLBACK_NAMES
     )
     confirmations: int = setting(
-        "equal verdicts in a row before the robot acts on one; monitor only",
+        "monitor only: identical verdicts in a row before the robot acts on one",
         1,
         at_least=1,
         at_most=100,
     )
     plans_after: int = setting(
-        "the prompt is followed by what System 2 has planned in this task, a line each; a plan counts when it was made"
-        " this many times in a row; 0: no plans; monitor only",
+        "monitor only: System 2's plans in this task are appended to the prompt, one per line; a plan is included"
+        " once System 2 has made it this many times in a row; 0: no plans",
         0,
         at_least=0,
         at_most=100,
@@ -148,28 +156,30 @@ class Component:
 
 @dataclass(frozen=True)
 class Task:
-    """What a robot does and what that needs (Figure 3, part 3)."""
+    """What a robot does, and which models it needs for that (Figure 3, part 3)."""
 
-    pipeline: Pipeline = setting("the System 2, System 1 and execution chain")
+    pipeline: Pipeline = setting("how System 2, System 1 and execution follow one another")
     components: Mapping[str, Component] = setting(
         "model components by name: system1, system2, safety, monitor, ..."
     )
-    prompt: str = setting("what {prompt} stands for where a goal says nothing else (`rosa run --prompt`)", "")
+    prompt: str = setting(
+        "default for {prompt}, used when a goal has no prompt of its own (`rosa run --prompt`)", ""
+    )
     parameters: Mapping[str, str] = setting(
-        "fields of the components' prompts by name, each with what it stands for where a goal says nothing else"
-        " (`rosa run --parameter NAME=VALUE`)",
+        "placeholders in the components' prompts, by name, with default values; a goal can override them (`rosa"
+        " run --parameter NAME=VALUE`)",
         dict,
     )
     task_retry: TaskRetry = setting("retries of a failed task", TaskRetry)
-    safety_and_slo_violation: SafetyAndSloViolation = setting("escalation limits", SafetyAndSloViolation)
-    value_weight: float = setting("value of one action of this task, v_c of equation (1)", 1.0, above=0)
+    safety_and_slo_violation: SafetyAndSloViolation = setting("limits for escalation", SafetyAndSloViolation)
+    value_weight: float = setting("value of one action of this task, v_c in equation (1)", 1.0, above=0)
     min_action_rate_hz: float = setting(
-        "minimum action rate of a robot, equation (1), as a mean over the task's robots", 0.0, at_least=0
+        "minimum action rate per robot, averaged over the task's robots, equation (1)", 0.0, at_least=0
     )
 
 
 def check_task(reader: Reader, name: str, task: Task) -> None:
-    """Find values that are each possible but contradict one another."""
+    """Report values that are each valid but contradict one another."""
     where = f"{name}.components"
     if words := _unnameable(name):
         reader.fail(name, words, "invalid")
@@ -179,9 +189,7 @@ def check_task(reader: Reader, name: str, task: Task) -> None:
         reader.fail(where, f"needs a component system1, the action model{hint}; got {got}", "missing")
     for key, component in task.components.items():
         if meant := _meant(key, task.components):
-            words = (
-                f"a component of this name is called and nothing acts on its answer (did you mean {meant!r}?)"
-            )
+            words = f"the robot ignores the answers of a component with this name (did you mean {meant!r}?)"
             reader.fail(f"{where}.{key}", words, "unknown_name")
         if words := _unnameable(key, "/"):
             reader.fail(f"{where}.{key}", words, "invalid")
@@ -191,7 +199,7 @@ def check_task(reader: Reader, name: str, task: Task) -> None:
             words = "is set by pipeline.action_period_ms for this component; remove it"
             reader.fail(f"{where}.{key}.freq_hz", words, "conflict")
         if key not in GOAL_COUPLED and component.freq_hz is None:
-            words = "is missing; a periodic component needs calls per second"
+            words = "is missing; a periodic component needs a call rate"
             reader.fail(f"{where}.{key}.freq_hz", words, "missing")
         if component.confirmations > 1 and key != MONITOR:
             reader.fail(
@@ -201,7 +209,7 @@ def check_task(reader: Reader, name: str, task: Task) -> None:
                 "conflict",
             )
         if component.plans_after and (key != MONITOR or SYSTEM2 not in task.components):
-            words = "only a monitor is told plans, and only where there is a component system2"
+            words = "only a monitor gets plans, and only in a task with a component system2"
             got = f"expected 0, got {component.plans_after}: {words}"
             reader.fail(f"{where}.{key}.plans_after", got, "conflict")
         if component.fallback == "use_last_plan" and SYSTEM2 not in task.components:
@@ -223,7 +231,7 @@ def check_task(reader: Reader, name: str, task: Task) -> None:
 
 
 def _unnameable(name: str, without: str = "") -> str:
-    """Why messages or schedules cannot name it, or an empty string."""
+    """Why messages or schedules cannot use this name; empty if they can."""
     if len(name) <= MAX_NAMED_CHARS and name.isprintable() and not (without and without in name):
         return ""
     but = f", without {without!r}" if without else ""
@@ -231,7 +239,7 @@ def _unnameable(name: str, without: str = "") -> str:
 
 
 def _meant(name: str, components: Mapping[str, Component]) -> str:
-    """The component that a name is meant to be, or an empty string: for a name of your own, or a second monitor."""
+    """The known component of which a name is probably a misspelling; empty for any other name, such as monitor2."""
     if name in KNOWN:
         return ""
     absent = [known for known in KNOWN if known not in components]

@@ -1,4 +1,4 @@
-"""PyYAML's safe loader with the rules of YAML 1.2: its core schema (chapter 10.3), and no key twice.
+"""PyYAML's safe loader with the rules of YAML 1.2: its core schema (chapter 10.3), and no duplicate keys.
 
 PyYAML follows YAML 1.1, where `6:40` is 400 (base 60), `no` is false, `010` is 8 and `2026-11-23` is a date, while
 `1e3` is text. Here they are text, text, ten, text and a thousand. The merge key `<<` of 1.1 is kept.
@@ -29,7 +29,7 @@ NAN = re.compile(r"\.(?:nan|NaN|NAN)")
 
 
 class DuplicateKey(yaml.constructor.ConstructorError):
-    """One mapping, one key, two values."""
+    """A key that occurs twice in a mapping."""
 
 
 # What libyaml, which is several times faster, and PyYAML's own parser read alike: printable ASCII without tabs,
@@ -68,7 +68,7 @@ class Loader(yaml.SafeLoader):
         if kind == "float" and NAN.fullmatch(text):
             return math.nan
         raise yaml.constructor.ConstructorError(
-            problem=f"{text!r} is no {kind}", problem_mark=node.start_mark
+            problem=f"{text!r} is not a valid {kind}", problem_mark=node.start_mark
         )
 
 

@@ -1,4 +1,4 @@
-"""The execution horizon: how many steps of an action chunk the robot plays before it looks again.
+"""The execution horizon: how many steps of an action chunk the robot plays before the next observation.
 
 A task that names a policy lets the server choose the horizon of each answer (Kairos 3.1). The robot sends the policy
 with its request (Kairos 4, "Horizon Policy") and refuses an answer that the policy does not allow.
@@ -20,29 +20,29 @@ MAX_REASON_CHARS = 300  # of a choice; a longer reason is cut
 
 @dataclass(frozen=True)
 class Horizon:
-    """A horizon policy and its arguments, as a task describes them."""
+    """A horizon policy and its arguments, as given in a task."""
 
     policy: str = setting(
-        "static: always `steps`; threshold: up to the first step that the model still revises, see `t`; or a name that"
-        " the server's own model registers",
+        "static: always `steps`; threshold: the steps before the first uncertain one, see `t`; or a policy that"
+        " the server's model registers, by name",
         rule=NAME,
     )
-    steps: int | None = setting("static: steps that are played", None, at_least=1, at_most=MAX_STEPS)
+    steps: int | None = setting("static: number of steps to play", None, at_least=1, at_most=MAX_STEPS)
     t: float | None = setting(
-        "threshold: a step counts as unsure when its last update is larger than 1 + t times the mean of its earlier"
+        "threshold: a step is uncertain if its last update is larger than (1 + t) times the mean of its earlier"
         " ones",
         None,
         above=-1,
         at_most=1000,
     )
     min: int | None = setting(
-        "fewest steps that are played, however unsure the model is; default: 1",
+        "minimum number of steps to play; default: 1",
         None,
         at_least=1,
         at_most=MAX_STEPS,
     )
     max: int | None = setting(
-        "most steps that are played; default: the whole chunk", None, at_least=1, at_most=MAX_STEPS
+        "maximum number of steps to play; default: the whole chunk", None, at_least=1, at_most=MAX_STEPS
     )
 
     @property
@@ -54,7 +54,7 @@ class Horizon:
         return self.steps or self.max or MAX_STEPS
 
     def within(self, steps: int, available: int) -> int:
-        """`steps` moved into what this policy allows of a chunk with `available` steps."""
+        """`steps`, clipped to what this policy allows for a chunk with `available` steps."""
         return min(max(steps, self.fewest), self.largest, available)
 
     def refusal(self, steps: int, available: int) -> str:
@@ -67,7 +67,7 @@ class Horizon:
 
 
 def contradictions(spec: Horizon) -> Iterator[tuple[str, str, str]]:
-    """(key, words, cause) of what the policy does not take or needs; the limits of each value were checked before."""
+    """(key, words, cause) of unused and missing keys; the limits of each value have been checked before."""
     if not 0 < len(spec.policy) <= MAX_POLICY_CHARS:
         yield "policy", f"expected a name of 1 to {MAX_POLICY_CHARS} characters", "out_of_range"
     takes = {STATIC: ("steps",), THRESHOLD: ("t", "min", "max")}.get(
@@ -75,7 +75,7 @@ def contradictions(spec: Horizon) -> Iterator[tuple[str, str, str]]:
     )
     for key in ("steps", "t", "min", "max"):
         if getattr(spec, key) is not None and key not in takes:
-            yield key, f"policy {spec.policy} does not take it; it takes {', '.join(takes)}", "conflict"
+            yield key, f"policy {spec.policy} does not use it; it uses {', '.join(takes)}", "conflict"
     needed = {STATIC: "steps", THRESHOLD: "t"}.get(spec.policy)
     if needed is not None and getattr(spec, needed) is None:
         yield needed, f"is missing; policy {spec.policy} needs it", "missing"
@@ -84,5 +84,5 @@ def contradictions(spec: Horizon) -> Iterator[tuple[str, str, str]]:
 
 
 def contradiction(spec: Horizon) -> str:
-    """The first of them in words; empty where there is none."""
+    """The first contradiction in words; empty if there is none."""
     return next((f"{key}: {words}" for key, words, _ in contradictions(spec)), "")

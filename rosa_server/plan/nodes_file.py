@@ -1,6 +1,6 @@
-"""The nodes file: which gateways share one schedule, where each is reached, and which servers each node has.
+"""The nodes file: the gateways that share one schedule, their addresses, and the servers on each node.
 
-The same file on every node. `rosa serve --nodes FILE --node NAME` starts the gateway of one of them.
+All nodes have the same file. `rosa serve --nodes FILE --node NAME` starts the gateway of one node.
 """
 
 from __future__ import annotations
@@ -20,39 +20,43 @@ MAX_NODE_CHARS = 32  # of a node's name: it is a part of other names
 
 @dataclass(frozen=True)
 class GatewayNode:
-    """One node: its gateway, and the servers whose workers that gateway has."""
+    """One node: its gateway, and the servers whose workers run there."""
 
-    robots: str = setting("where robots connect, and this gateway listens: tcp://ADDRESS:PORT")
-    gateways: str = setting("where the other gateways connect, and this one listens: tcp://ADDRESS:PORT")
-    servers: tuple[str, ...] = setting("servers of the schedule that this node has; each is on one node", ())
+    robots: str = setting("endpoint for robots, on which the node's gateway listens: tcp://ADDRESS:PORT")
+    gateways: str = setting(
+        "endpoint for the other gateways, on which the node's gateway listens: tcp://ADDRESS:PORT"
+    )
+    servers: tuple[str, ...] = setting(
+        "servers of the schedule that run on this node; each runs on exactly one node", ()
+    )
 
 
 @dataclass(frozen=True)
 class NodesFile:
     """All gateways of one schedule."""
 
-    nodes: Mapping[str, GatewayNode] = setting("node -> where it is, and what it has; at least two")
+    nodes: Mapping[str, GatewayNode] = setting("nodes by name, at least two")
     keys: str = setting(
         "key folder with `gateways/` and slots.key_secret, made by `rosa keys FOLDER --node NAME`; empty:"
         " gateway.curve_keys",
         "",
     )
     state: str = setting(
-        "folder of this user in which a gateway writes down which slots it has given out, and which outlives a restart"
-        " of the machine; empty: $XDG_STATE_HOME/rosa or ~/.local/state/rosa",
+        "folder, owned by this user, where a gateway records the slots it has assigned; it must survive a reboot;"
+        " empty: $XDG_STATE_HOME/rosa or ~/.local/state/rosa",
         "",
     )
 
 
 def load_nodes(path: str | Path) -> NodesFile:
-    """A nodes file. Raises `ConfigError` with every mistake in it. Relative paths start at the file's folder."""
+    """Load a nodes file. Raises `ConfigError` with every mistake in it. Relative paths start at the file's folder."""
     found, folder = nodes_from(read_yaml(path), str(path)), Path(path).resolve().parent
     keys, state = (str(folder / value) if value else "" for value in (found.keys, found.state))
     return replace(found, keys=keys, state=state)
 
 
 def nodes_from(content: object, source: str) -> NodesFile:
-    """The same of values that were read already."""
+    """Like `load_nodes`, from parsed YAML; relative paths are left as written."""
     reader = Reader(source)
     found = reader.section(NodesFile, "", content)
     if isinstance(found, NodesFile):
@@ -63,7 +67,7 @@ def nodes_from(content: object, source: str) -> NodesFile:
 
 
 def check_servers(nodes: NodesFile, servers: Iterable[str], source: str) -> None:
-    """Raise `ConfigError` unless every server of a schedule is on a node, and every server of a node is in it."""
+    """Raise `ConfigError` unless the servers of the schedule and those of the nodes are the same."""
     reader, known = Reader(source), dict.fromkeys(servers)
     for name, node in nodes.nodes.items():
         for index, server in enumerate(node.servers):
@@ -72,7 +76,7 @@ def check_servers(nodes: NodesFile, servers: Iterable[str], source: str) -> None
                 reader.fail(f"nodes.{name}.servers[{index}]", words, "unknown_name")
     placed = {server for node in nodes.nodes.values() for server in node.servers}
     if homeless := [server for server in known if server not in placed]:
-        reader.fail("nodes", f"no node has {', '.join(homeless)} of the schedule", "missing")
+        reader.fail("nodes", f"no node lists {', '.join(homeless)} of the schedule", "missing")
     reader.finish()
 
 
@@ -102,4 +106,4 @@ def _check(reader: Reader, found: NodesFile) -> None:
 def _once(reader: Reader, said: dict[str, str], what: str, where: str) -> None:
     other = said.setdefault(what, where)
     if other != where:
-        reader.fail(where, f"{shown(what)} is that of {other}", "duplicate_key")
+        reader.fail(where, f"{shown(what)} is already used by {other}", "duplicate_key")

@@ -1,4 +1,4 @@
-"""The section `chain` of a robot file: where the joints of an arm are, one after another."""
+"""The section `chain` of a robot file: the kinematic chain of an arm."""
 
 from __future__ import annotations
 
@@ -13,63 +13,74 @@ FRAME_NUMBERS = 6  # x, y, z, roll, pitch, yaw
 
 @dataclass(frozen=True)
 class ChainSpec:
-    """The kinematic chain of an arm, in one of three ways; each joint turns about the z axis of its own frame.
+    """The kinematic chain of an arm, given in one of three ways. Each joint rotates about the z axis of its own frame.
 
-    As modified (Craig) Denavit-Hartenberg rows, one per joint and one for the flange: row i turns about x by
-    `alpha_rad[i]`, shifts along x by `a_m[i]`, turns about z by the joint's angle (0 in the flange's row) and shifts
-    along z by `d_m[i]`. Standard parameters in a file are read as these. Or as `frames`. Or as `urdf`, which is read as
-    frames when the robot file is.
+    1. Modified (Craig) Denavit-Hartenberg parameters, a row per joint and one for the flange: row i rotates about x by
+       `alpha_rad[i]`, translates along x by `a_m[i]`, rotates about z by the joint's angle (0 in the flange's row) and
+       translates along z by `d_m[i]`. Standard parameters are converted to these when the file is loaded.
+    2. `frames`.
+    3. `urdf`, which is converted to `frames` when the file is loaded.
     """
 
-    a_m: tuple[float, ...] = setting("shift along x, m: one per joint, then the flange's", ())
-    d_m: tuple[float, ...] = setting("shift along z, m: one per joint, then the flange's", ())
-    alpha_rad: tuple[float, ...] = setting("turn about x, rad: one per joint, then the flange's", ())
+    a_m: tuple[float, ...] = setting(
+        "DH parameter a, translation along x, m: one per joint, then the flange", ()
+    )
+    d_m: tuple[float, ...] = setting(
+        "DH parameter d, translation along z, m: one per joint, then the flange", ()
+    )
+    alpha_rad: tuple[float, ...] = setting(
+        "DH parameter alpha, rotation about x, rad: one per joint, then the flange", ()
+    )
     convention: str = setting(
-        "modified: Craig's, as Franka publishes them; standard: as Universal Robots publishes them, one per joint and"
-        " none for the flange",
+        "Denavit-Hartenberg convention: modified (Craig), as published by Franka; standard, as published by"
+        " Universal Robots: one value per joint and none for the flange",
         MODIFIED,
         choices=(MODIFIED, STANDARD),
     )
     frames: tuple[tuple[float, ...], ...] = setting(
-        "instead of a_m, d_m and alpha_rad: x, y, z (m), roll, pitch, yaw (rad) of each joint's frame in the one before"
-        " while its angle is 0, then the flange's",
+        "instead of a_m, d_m and alpha_rad: pose x, y, z (m), roll, pitch, yaw (rad) of each joint frame in the"
+        " previous one at joint angle 0, then the flange",
         (),
     )
     urdf: str = setting(
-        "instead: a URDF file, a path seen from the folder of the robot file; `joints`, `limits.position_min_rad`,"
-        " `position_max_rad` and `velocity_rad_s` may then be left out",
+        "instead of these: a URDF file, as a path relative to the robot file's folder; `joints`,"
+        " `limits.position_min_rad`, `position_max_rad` and `velocity_rad_s` may then be left out",
         "",
     )
-    base: str = setting("with `urdf`: the link where the chain begins; default: the root", "")
+    base: str = setting("with `urdf`: first link of the chain; default: the root link", "")
     tip: str = setting(
-        "with `urdf`: the link where it ends, the flange; default: the only link that carries none", ""
+        "with `urdf`: last link of the chain, the flange; default: the only link without children", ""
     )
-    tool_turn_rad: float = setting("turn of the hand on the flange about z, rad", 0.0)
-    tool_offset_m: float = setting("from the flange along z to the point between the fingertips, m", 0.0)
+    tool_turn_rad: float = setting("rotation of the hand on the flange about z, rad", 0.0)
+    tool_offset_m: float = setting(
+        "distance along z from the flange to the point between the fingertips, m", 0.0
+    )
     points: Mapping[str, int] = setting(
-        "joint frames whose origins stay in the workspace besides flange and tool: number of the joint by name",
+        "joint frames that must stay in the workspace, besides the flange and the tool: name -> number of the"
+        " joint (1-based)",
         dict,
         at_least=1,
     )
     mounted: tuple[float, ...] = setting(
-        "where the chain begins in the robot's base frame: x, y, z (m), roll, pitch, yaw (rad); default: there",
+        "pose of the chain's base in the robot's base frame: x, y, z (m), roll, pitch, yaw (rad); default: the"
+        " two coincide",
         (),
     )
 
     @property
     def dof(self) -> int:
-        """Number of joints, once the chain was checked."""
+        """Number of joints of a chain that has been checked."""
         return max(len(self.frames), len(self.a_m)) - 1
 
 
 def chain_problems(chain: ChainSpec, joints: int | None = None) -> Iterator[tuple[str, str, str]]:
-    """What is wrong with a chain: the path below it, words, a cause. `joints`: how many it has to have."""
+    """What is wrong with a chain: (path below it, words, cause). `joints`: the required number of joints."""
     if chain.urdf:
-        yield ".urdf", "only a robot file can name one: values have no folder to look in", "conflict"
+        yield ".urdf", "only a robot file can name one: plain values have no folder to start from", "conflict"
         return
     for key in ("base", "tip"):
         if getattr(chain, key):
-            yield f".{key}", f"is a link of a URDF file; expected `urdf` besides, or no `{key}`", "conflict"
+            yield f".{key}", f"is a link of a URDF file; add `urdf`, or remove `{key}`", "conflict"
     rows = {name: getattr(chain, name) for name in ("a_m", "d_m", "alpha_rad")}
     if chain.frames:
         if any(rows.values()):
@@ -101,7 +112,7 @@ def chain_problems(chain: ChainSpec, joints: int | None = None) -> Iterator[tupl
 
 
 def modified(chain: ChainSpec | None) -> ChainSpec | None:
-    """Standard parameters as modified ones: what is along x comes after its joint, so it is in the next row."""
+    """Standard parameters as modified ones: a and alpha come after the joint there, so they move to the next row."""
     if chain is None or chain.convention == MODIFIED or chain.frames:
         return chain
     return replace(

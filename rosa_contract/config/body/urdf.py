@@ -1,8 +1,8 @@
-"""The chain of a robot file from a URDF file: joint frames, names and limits, and nothing else of it.
+"""The chain of a robot file, read from a URDF file: joint frames, names and limits, and nothing else.
 
-URDF is XML, which may name entities that grow without bound and files elsewhere. Both need a document type, which no
-URDF has, so a file with one is refused before anything of it is used. Fixed joints are folded into the next frame, and
-an axis that is not z into the frame that it turns. Source: http://wiki.ros.org/urdf/XML/joint.
+URDF is XML, which can define entities that expand without bound and refer to other files. Both need a document type,
+which no URDF has, so a file with one is refused before any of it is used. Fixed joints are folded into the next frame,
+and a joint axis other than z into the joint's frame. Source: http://wiki.ros.org/urdf/XML/joint.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ class UrdfError(ValueError):
 
 @dataclass
 class Joint:
-    """One joint as it is written."""
+    """One joint as it is in the file."""
 
     name: str
     kind: str
     parts: dict[str, Mapping[str, str]] = field(default_factory=dict)  # element -> its attributes
 
     def says(self, part: str, attribute: str) -> str:
-        """What an element of it says; raises `UrdfError` where there is none."""
+        """An attribute of one of its elements; raises `UrdfError` if it is missing."""
         found = self.parts.get(part, {}).get(attribute)
         if found is None:
-            raise UrdfError("missing", f"joint {self.name}: expected <{part} {attribute}=...>, there is none")
+            raise UrdfError("missing", f"joint {self.name}: expected <{part} {attribute}=...>, got none")
         return found
 
     def vector(self, part: str, attribute: str, default: Sequence[float]) -> Array:
-        """Three finite numbers of an attribute, or `default` where it is left out."""
+        """Three finite numbers of an attribute, or `default` if it is missing."""
         text = self.parts.get(part, {}).get(attribute)
         return np.array(default, np.float64) if text is None else self._numbers(part, attribute, text, 3)
 
     def number(self, part: str, attribute: str) -> float | None:
-        """A finite number of an attribute; None where it is left out."""
+        """A finite number of an attribute; None if it is missing."""
         text = self.parts.get(part, {}).get(attribute)
         return None if text is None else float(self._numbers(part, attribute, text, 1)[0])
 
@@ -85,7 +85,7 @@ class Joint:
 
 @dataclass(frozen=True)
 class UrdfChain:
-    """From base to tip: `frames` as those of a `ChainSpec`, and of each joint that turns its name and limits."""
+    """From base to tip: `frames` like those of a `ChainSpec`, and the names and limits of the moving joints."""
 
     joints: tuple[str, ...]
     frames: tuple[tuple[float, ...], ...]
@@ -95,10 +95,10 @@ class UrdfChain:
 
 
 def with_urdf(document: Any, path: Path, origins: Mapping[str, str]) -> Any:
-    """The values of a robot file whose chains are no longer said by a URDF file, but by `frames`.
+    """The values of a robot file with every `urdf` replaced by its `frames`.
 
-    Names and limits of a robot with one arm that are left out are those of the URDF file; those that are there have to
-    agree with it. `origins`: the file that says a value, from whose folder its path is seen. Raises `ConfigError`.
+    Joint names, and for a robot with one arm limits, are taken from the URDF file if they are missing, and must agree
+    with it otherwise. `origins`: the file that each value is from; relative paths start there. Raises `ConfigError`.
     """
     if not isinstance(document, dict):
         return document
@@ -146,7 +146,7 @@ def _resolved(
 
 
 def _named(owner: dict[str, Any], below: str, arm: str, name: str, found: UrdfChain) -> list[ConfigProblem]:
-    """The joints of the robot file are those of the URDF file; an arm of several may put its name before them."""
+    """Joint names must be those of the URDF file; with several arms they may be prefixed with the arm's name."""
     told = owner.setdefault("joints", list(found.joints))
     if not isinstance(told, list):
         return []  # which is told with the other mistakes
@@ -161,7 +161,7 @@ def _named(owner: dict[str, Any], below: str, arm: str, name: str, found: UrdfCh
 def _limited(
     owner: dict[str, Any], name: str, found: UrdfChain, problems: list[ConfigProblem]
 ) -> dict[str, Any]:
-    """Limits that are left out are the URDF file's; others are within them."""
+    """Missing limits are taken from the URDF file; given ones must lie within them."""
     limits = owner.get("limits", {})
     if not isinstance(limits, dict):
         return owner
@@ -182,7 +182,7 @@ def _limited(
             one = values[index] if isinstance(values, list) and index < len(values) else None
             if isinstance(one, int | float) and not lowest - WITHIN_RAD <= one <= highest + WITHIN_RAD:
                 allowed = f"at least {lowest:g}" if math.isfinite(lowest) else f"at most {highest:g}"
-                words = f"expected {allowed}, which {name} says of joint {joint}, got {one:g}"
+                words = f"expected {allowed}, the limit of joint {joint} in {name}, got {one:g}"
                 problems.append(ConfigProblem(f"limits.{key}[{index}]", "conflict", words))
     return {**owner, "limits": made}
 
@@ -198,18 +198,19 @@ def read_chain(path: Path, base: str = "", tip: str = "") -> UrdfChain:
 
 
 def parse_chain(raw: bytes, base: str = "", tip: str = "") -> UrdfChain:
-    """As `read_chain`, for what is in memory."""
+    """Like `read_chain`, for a file in memory."""
     links, joints = _parsed(raw)
     over = {joint.says("child", "link"): joint for joint in joints}
     if len(over) < len(joints):
         twice = next(one for one in joints if over[one.says("child", "link")] is not one)
         link = twice.says("child", "link")
         raise UrdfError(
-            "conflict", f"link {link} hangs on two joints, {twice.name} and {over[link].name}; expected one"
+            "conflict",
+            f"link {link} is the child of two joints, {twice.name} and {over[link].name}; expected one",
         )
-    base = base or _only("base", [link for link in links if link not in over], "hangs on no joint")
+    base = base or _only("base", [link for link in links if link not in over], "is the child of no joint")
     parents = {joint.says("parent", "link") for joint in joints}
-    tip = tip or _only("tip", [link for link in links if link not in parents], "carries no other")
+    tip = tip or _only("tip", [link for link in links if link not in parents], "has no children")
     for key, link in (("base", base), ("tip", tip)):
         if link not in links:
             raise UrdfError("unknown_name", f"{key}: there is no link {shown(link)}{nearest(link, links)}")
@@ -221,9 +222,9 @@ def parse_chain(raw: bytes, base: str = "", tip: str = "") -> UrdfChain:
             ends = (
                 f"it ends at {here}"
                 if joint is None
-                else f"it is longer than {MAX_JOINTS} joints or a circle"
+                else f"it is longer than {MAX_JOINTS} joints or circular"
             )
-            raise UrdfError("conflict", f"expected a way from link {tip} back to link {base}; {ends}")
+            raise UrdfError("conflict", f"expected a chain from link {tip} back to link {base}; {ends}")
         way.append(joint)
         here = joint.says("parent", "link")
     return _folded(way[::-1], base, tip)
@@ -234,7 +235,7 @@ def _only(key: str, found: Sequence[str], which: str) -> str:
         return found[0]
     names = ", ".join(found[:12]) or "none"
     raise UrdfError(
-        "missing", f"`chain.{key}` is missing: expected the one link that {which}, there are {names}"
+        "missing", f"`chain.{key}` is missing: expected exactly one link that {which}, got {names}"
     )
 
 
@@ -270,7 +271,7 @@ def _folded(way: Sequence[Joint], base: str, tip: str) -> UrdfChain:
         speeds.append(_speed(joint))
     if not names:
         raise UrdfError(
-            "missing", f"expected joints that turn from link {base} to link {tip}, there are none"
+            "missing", f"expected {' or '.join(TURNING)} joints from link {base} to link {tip}, got none"
         )
     frames.append(_row(after))
     return UrdfChain(tuple(names), tuple(frames), tuple(lows), tuple(highs), tuple(speeds))
@@ -309,7 +310,7 @@ def _range(joint: Joint) -> tuple[float, float]:
 
 
 def _speed(joint: Joint) -> float | None:
-    """rad/s; None where it is left out. Some files say 0 where they do not know it."""
+    """rad/s; None if it is missing. Some files have 0 for an unknown one."""
     fastest = joint.number("limit", "velocity")
     if fastest is not None and fastest < 0:
         raise UrdfError("out_of_range", f"joint {joint.name}: limit.velocity: must be > 0, got {fastest:g}")
@@ -321,7 +322,7 @@ def _row(frame: Array) -> tuple[float, ...]:
 
 
 def _parsed(raw: bytes) -> tuple[list[str], list[Joint]]:
-    """Links and joints in the order of the file. Of links only names are kept, of joints what is right below them."""
+    """Links and joints in file order. Only the names of links and the direct child elements of joints are kept."""
     if len(raw) > MAX_BYTES:
         raise UrdfError("too_large", f"is larger than {MAX_BYTES} bytes")
     links, joints, open_, count = list[str](), list[Joint](), list[str](), 0
@@ -335,7 +336,7 @@ def _parsed(raw: bytes) -> tuple[list[str], list[Joint]]:
             )
         if name.startswith("xacro:"):
             raise UrdfError(
-                "syntax", "is a xacro file; expected URDF: write it with `xacro FILE > robot.urdf`"
+                "syntax", "is a xacro file; expected URDF: convert it with `xacro FILE > robot.urdf`"
             )
         if not open_ and name != "robot":
             raise UrdfError("wrong_type", f"expected <robot>, got <{name:.40}>")
@@ -345,15 +346,13 @@ def _parsed(raw: bytes) -> tuple[list[str], list[Joint]]:
             joints.append(Joint(told.get("name", ""), told.get("type", "")))
         elif len(open_) == 2 and open_[1] == "joint" and name in PARTS:
             if name in joints[-1].parts:
-                words = f"joint {joints[-1].name}: <{name}> is there twice; expected one"
+                words = f"joint {joints[-1].name}: <{name}> occurs twice; expected one"
                 raise UrdfError("duplicate_key", words)
             joints[-1].parts[name] = told
         open_.append(name)
 
     def document_type(*_: object) -> None:
-        raise UrdfError(
-            "syntax", "has a document type (<!DOCTYPE ...>), which URDF does not need; take it away"
-        )
+        raise UrdfError("syntax", "has a document type (<!DOCTYPE ...>), which URDF does not need; remove it")
 
     parser = expat.ParserCreate()
     parser.StartElementHandler = begins
@@ -378,6 +377,6 @@ def _check_unique(kind: str, names: Sequence[str]) -> None:
     seen = set[str]()
     for name in names:
         if not name or name in seen:
-            which = f"{kind} {name} is there twice" if name else f"a {kind} has no name"
-            raise UrdfError("duplicate_key" if name else "missing", f"{which}; expected one of each name")
+            which = f"{kind} {name} occurs twice" if name else f"a {kind} has no name"
+            raise UrdfError("duplicate_key" if name else "missing", f"{which}; expected unique names")
         seen.add(name)

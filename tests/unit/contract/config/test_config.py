@@ -112,7 +112,7 @@ def test_every_shipped_robot_loads(path: Path) -> None:
             "robot_fleet:",
             "robot_flet:",
             "missing",
-            "robot_fleet: is missing (is 'robot_flet' meant to be it?)",
+            "robot_fleet: is missing (is 'robot_flet' a misspelling of it?)",
         ),
         (
             "freq_hz: 1",
@@ -130,7 +130,7 @@ def test_every_shipped_robot_loads(path: Path) -> None:
             "system1:",
             "sistem1:",
             "missing",
-            "needs a component system1, the action model (is 'sistem1' meant to be it?)",
+            "needs a component system1, the action model (is 'sistem1' a misspelling of it?)",
         ),
         ("slo_ms: 200", "slo_ms: 200, fallback: use_last_plan", "conflict", "needs a component system2"),
         ("slo_ms: 200", "slo_ms: 200, freq_hz: 3", "conflict", "is set by pipeline.action_period_ms"),
@@ -168,7 +168,7 @@ def test_every_shipped_robot_loads(path: Path) -> None:
             "action_period_ms: 400",
             "action_period_ms: 400, horizon: {policy: static, steps: 8, t: 0.4}",
             "conflict",
-            "pick.pipeline.horizon.t: policy static does not take it; it takes steps",
+            "pick.pipeline.horizon.t: policy static does not use it; it uses steps",
         ),
         (
             "action_period_ms: 400",

@@ -102,7 +102,7 @@ def test_a_shipped_file_is_found_from_any_folder(tmp_path: Path) -> None:
 def test_a_circle_is_named(folder: Path) -> None:
     written(folder, "a.yaml", extends="b.yaml")
     written(folder, "b.yaml", extends="a.yaml")
-    with pytest.raises(ConfigError, match=r"extends: runs in a circle: a\.yaml -> b\.yaml -> a\.yaml"):
+    with pytest.raises(ConfigError, match=r"extends: is circular: a\.yaml -> b\.yaml -> a\.yaml"):
         load_robot(folder / "a.yaml")
     assert problems(written(folder, extends="mine.yaml")) == [("extends", "conflict")]
 
@@ -133,14 +133,14 @@ def test_an_unknown_key_is_found_where_it_stands(folder: Path) -> None:
         load_robot(written(folder, velocity_scael=0.5))
     said = {one.path: str(one) for one in caught.value.problems}
     assert {one.cause for one in caught.value.problems} == {"unknown_key"}
-    assert said["grippper"].endswith(f"(said in {folder / 'panda.yaml'})")
+    assert said["grippper"].endswith(f"(set in {folder / 'panda.yaml'})")
     assert "said in" not in said["velocity_scael"] and "velocity_scale" in said["velocity_scael"]
 
 
 def test_a_value_of_the_other_file_is_wrong_there(folder: Path) -> None:
     text = PANDA.read_text().replace("width: 96", "width: wide", 1)
     (folder / "panda.yaml").write_text(text)
-    with pytest.raises(ConfigError, match=r"cameras\.front\.width: .*said in .*panda\.yaml"):
+    with pytest.raises(ConfigError, match=r"cameras\.front\.width: .*set in .*panda\.yaml"):
         load_robot(written(folder, velocity_scale=0.5))
     assert load_robot(written(folder, cameras={"front": {"width": 640}})).cameras["front"].width == 640
 

@@ -78,7 +78,7 @@ def test_a_gripper_is_the_last_column_of_an_action(tmp_path: Path) -> None:
         (
             {"kind": "franka", "open_position": 0.04, "closed_position": 0.0},
             "conflict",
-            "arm.gripper.open_position: expected none with kind franka, whose goals are widths",
+            "arm.gripper.open_position: expected none with kind franka, which takes widths",
         ),
         ({"kind": "paralel_gripper_command"}, "unknown_name", "did you mean 'parallel_gripper_command'?"),
     ],

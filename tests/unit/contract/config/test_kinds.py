@@ -18,8 +18,8 @@ ROBOTS = sorted((CONFIGS / "robots").glob("*.yaml"))
 FACTORIES = sorted(CONFIGS.glob("*.yaml")) + sorted((CONFIGS / "paper").glob("*.yaml"))
 
 
-AS_FACTORY = (load_factory, "describes a robot; expected a factory file, such as configs/pick_place.yaml")
-AS_ROBOT = (load_robot, "describes a factory; expected a robot file, such as configs/robots/panda.yaml")
+AS_FACTORY = (load_factory, "is a robot file; expected a factory file, such as configs/pick_place.yaml")
+AS_ROBOT = (load_robot, "is a factory file; expected a robot file, such as configs/robots/panda.yaml")
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_a_model_without_an_entry_can_be_planned_for() -> None:
 
 def test_an_entry_that_nothing_uses_is_named() -> None:
     (problem,) = refused(named("monitor", "policy"))
-    assert (problem.path, problem.words) == ("models.watcher", "is used by no component")
+    assert (problem.path, problem.words) == ("models.watcher", "is not used by any component")
 
 
 # -- robots -----------------------------------------------------------------------------------------------------------

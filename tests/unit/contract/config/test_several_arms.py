@@ -79,7 +79,7 @@ def put(value: Any, *keys: str) -> Any:
 @pytest.mark.parametrize(
     ("change", "path", "says"),
     [
-        (put({"min_m": 0.0, "max_m": 0.1}, "gripper"), "gripper", "is said of each arm, in `arms`"),
+        (put({"min_m": 0.0, "max_m": 0.1}, "gripper"), "gripper", "is set for each arm, in `arms`"),
         (put(["x"], "arms", "left", "joints"), "arms", "joint 1 is left_shoulder_pan_joint, got x"),
         (put([], "arms", "left", "joints"), "arms.left.joints", "is empty"),
         (put([0.0, 0.4], "arms", "left", "chain", "mounted"), "arms.left.chain.mounted", "got 2 numbers"),

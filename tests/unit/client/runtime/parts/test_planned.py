@@ -120,5 +120,5 @@ def test_the_next_task_begins_without_steps() -> None:
     [(MONITOR,), (SYSTEM2, "    safety: {model: s, slo_ms: 200, freq_hz: 5, plans_after: 1}")],
 )
 def test_only_a_monitor_hears_of_plans_and_only_where_there_are_any(components: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError, match=r"plans_after: expected 0, got [12]: only a monitor is told plans"):
+    with pytest.raises(ConfigError, match=r"plans_after: expected 0, got [12]: only a monitor gets plans"):
         Stage(*components)

@@ -151,10 +151,10 @@ BOMB = b"""<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a "aaaaaaaaaa"><!ENTITY b 
         (b"<sdf/>", "wrong_type", "expected <robot>, got <sdf>"),
         (b'<robot xmlns:xacro="x"><xacro:macro/></robot>', "syntax", "xacro FILE > robot.urdf"),
         (b"<robot>" + b"<link>" * 40 + b"</link>" * 40 + b"</robot>", "too_large", "nested deeper than 32"),
-        (small(GOOD, GOOD), "duplicate_key", "joint j is there twice"),
-        (small(joint("j", "a", "b", more="<origin/>")), "duplicate_key", "joint j: <origin> is there twice"),
-        (small(joint("j", "a", "b", more="<limit lower='-6'/>")), "duplicate_key", "joint j: <limit> is there twice"),
-        (small(GOOD, joint("k", "c", "b")), "conflict", "link b hangs on two joints, j and k"),
+        (small(GOOD, GOOD), "duplicate_key", "joint j occurs twice"),
+        (small(joint("j", "a", "b", more="<origin/>")), "duplicate_key", "joint j: <origin> occurs twice"),
+        (small(joint("j", "a", "b", more="<limit lower='-6'/>")), "duplicate_key", "joint j: <limit> occurs twice"),
+        (small(GOOD, joint("k", "c", "b")), "conflict", "link b is the child of two joints, j and k"),
         (small(joint("j", "b", "c", xyz="0 0"), links="abc"), "missing", "`chain.base` is missing"),
         (small(joint("j", "a", "b", xyz="0 nan 0"), links="ab"), "wrong_type", "joint j: origin.xyz: expected three"),
         (small(joint("j", "a", "b", more="<mimic joint='k'/>"), links="ab"), "conflict", "joint j mimics k"),
@@ -162,7 +162,7 @@ BOMB = b"""<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a "aaaaaaaaaa"><!ENTITY b 
         (small(GOOD.replace('xyz="0 0 1"', 'xyz="0 0 0"'), links="ab"), "out_of_range", "axis.xyz: expected a"),
         (small(GOOD.replace('upper="3"', ""), links="ab"), "missing", "joint j: limit: expected lower < upper"),
         (small(GOOD.replace('"2"', '"-2"'), links="ab"), "out_of_range", "joint j: limit.velocity: must be > 0"),
-        (small(links="a"), "missing", "expected joints that turn from link a to link a"),
+        (small(links="a"), "missing", "expected revolute or continuous joints from link a to link a"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_file_is_named(raw: bytes, cause: str, says: str) -> None:
@@ -178,12 +178,12 @@ def test_a_base_and_a_tip_that_are_not_there_are_named() -> None:
         UrdfError, match=r"tip: there is no link 'cc' \(did you mean|tip: there is no link 'cc'"
     ):
         parse_chain(raw, tip="cc")
-    with pytest.raises(UrdfError, match="expected a way from link a back to link c; it ends at a"):
+    with pytest.raises(UrdfError, match="expected a chain from link a back to link c; it ends at a"):
         parse_chain(raw, base="c", tip="a")
     forked = small(GOOD, joint("k", "a", "c"))
     with pytest.raises(
         UrdfError,
-        match=r"`chain\.tip` is missing: expected the one link that carries no other, there are b, c",
+        match=r"`chain\.tip` is missing: expected exactly one link that has no children, got b, c",
     ):
         parse_chain(forked)
 
@@ -253,7 +253,7 @@ def test_what_a_robot_file_leaves_out_comes_from_its_urdf_file(tmp_path: Path) -
         (
             {"limits": {"position_max_rad": [3, 3.2], "acceleration_rad_s2": [5, 5], "jerk_rad_s3": [5, 5]}},
             "limits.position_max_rad[1]",
-            "expected at most 3, which arm.urdf says of joint k, got 3.2",
+            "expected at most 3, the limit of joint k in arm.urdf, got 3.2",
         ),
         ({"chain": {"urdf": "arm.urdf", "tip": "d"}}, "chain.urdf", "tip: there is no link 'd'"),
         ({"chain": {"urdf": "none.urdf"}}, "chain.urdf", "cannot be read"),
