@@ -232,6 +232,26 @@ def test_a_goal_that_waits_is_not_begun_after_a_halt_and_an_order_for_the_same_w
     assert hand.calls == ["connect", "grasp", "move"]
 
 
+def test_a_goal_that_waits_is_not_begun_once_the_hand_counts_as_broken(
+    fci: ScriptedArm, hand: ScriptedHand
+) -> None:
+    settings = {**SPEC.arm, "gripper": {"timeout_s": 0.5}}
+    arm = FrankaArm(replace(SPEC, arm=settings), 0, fci, hand)
+    closing_and_told_to_open(arm, hand)
+    faulty(arm, "no result from the gripper for 0.5 s")
+    hand.free.set()  # such as by a person who frees the fingers
+    until(lambda: arm.read().gripper_m == 0.04)
+    time.sleep(0.1)
+    assert hand.calls == ["connect", "grasp"], "nothing is let go of before a person has looked after it"
+    arm.recover()
+    until(lambda: arm.read().fault == "")
+    time.sleep(0.1)
+    assert hand.calls == ["connect", "grasp"], "nor by the recovery"
+    arm.track(sent(Q, 0.08, 0.01))
+    until(lambda: hand.calls == ["connect", "grasp", "move"])
+    arm.close()
+
+
 def test_a_hand_that_is_recovered_does_not_home_after_a_halt(arm: FrankaArm, hand: ScriptedHand) -> None:
     arm.connect("/fr3")
     hand.widest_m = 0.0
