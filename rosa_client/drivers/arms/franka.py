@@ -207,7 +207,8 @@ class FrankaArm:
                 self._link.recovery_failed(problem)
             return
         with self._lock:
-            self._link.follows()
+            if self._link.fault():  # one that followed all the while goes on from its last setpoint
+                self._link.follows()
 
     def _take(self, step: str) -> None:
         """Carry out one step. Raises `FciError`."""

@@ -55,6 +55,17 @@ def test_it_holds_the_arm_from_the_start_and_follows(arm: FrankaArm, fci: Script
     assert arm.read().q_rad.tolist() == (Q + 0.01).tolist()
 
 
+def test_a_recovery_of_an_arm_that_follows_does_not_disturb_its_motion(
+    arm: FrankaArm, fci: ScriptedArm
+) -> None:
+    arm.connect("/fr3")
+    arm.track(sent(Q, 0.08, 0.01))
+    arm.recover()
+    time.sleep(0.1)
+    arm.track(sent(Q + 0.01, 0.08, 0.01))
+    assert [len(way) for way in fci.ways] == [1, 5], "it goes on from its last setpoint, in small steps"
+
+
 @pytest.mark.parametrize(
     ("mode", "says"), [(USER_STOPPED, "activation device"), (REFLEX, "reflex: joint_reflex")]
 )
