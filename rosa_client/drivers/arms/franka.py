@@ -166,6 +166,7 @@ class FrankaArm:
             raise
         finally:
             self._fci.end()
+            self._fci.leave()
 
     def _watch(self) -> None:
         while not self._ending.wait(LOOK_EVERY_S):

@@ -95,6 +95,8 @@ class HandWorker:
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(timeout=END_WITHIN_S)
+        if self._hand is not None and not any(thread.is_alive() for thread in self._threads):
+            self._hand.leave()
 
     def _drop_waiting(self) -> None:
         """The lock is held."""

@@ -176,6 +176,14 @@ def test_an_arm_that_was_never_connected_can_be_closed(fci: ScriptedArm) -> None
     assert fci.calls == []
 
 
+def test_a_closed_arm_lets_go_of_the_arm_and_of_its_hand(
+    arm: FrankaArm, fci: ScriptedArm, hand: ScriptedHand
+) -> None:
+    arm.connect("/fr3")
+    arm.close()
+    assert (fci.calls[-1], hand.calls[-1]) == ("leave", "leave"), "each serves one program at a time"
+
+
 def test_a_share_of_the_limits_below_the_speed_of_the_setpoints_is_refused(fci: ScriptedArm) -> None:
     spec = replace(SPEC, arm={"address": "arm", "limit_share": 0.3}, velocity_scale=0.4)
     with pytest.raises(DriverError, match=r"arm\.limit_share: 0\.3 is less than velocity_scale, 0\.4"):
@@ -191,7 +199,9 @@ def test_control_that_does_not_answer_is_another_programs() -> None:
     with pytest.raises(DriverError, match=r"no answer from arm within 0\.05 s; another program may hold FCI"):
         made.connect("/fr3")
     made.close()
-    assert fci.calls == ["connect"], "an arm that answers after all is not held by a driver that has given up"
+    assert fci.calls == ["connect", "leave"], (
+        "an arm that answers after all is not held by a driver that has given up"
+    )
 
 
 def test_a_grasp_closes_on_the_object_and_opening_lets_go(arm: FrankaArm, hand: ScriptedHand) -> None:
