@@ -166,6 +166,7 @@ class FrankaArm:
             raise
         finally:
             self._fci.end()
+            self._fci.leave()
 
     def _watch(self) -> None:
         while not self._ending.wait(LOOK_EVERY_S):
@@ -207,7 +208,8 @@ class FrankaArm:
                 self._link.recovery_failed(problem)
             return
         with self._lock:
-            self._link.follows()
+            if self._link.fault():  # one that followed all the while goes on from its last setpoint
+                self._link.follows()
 
     def _take(self, step: str) -> None:
         """Carry out one step. Raises `FciError`."""

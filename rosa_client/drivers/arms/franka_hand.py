@@ -65,9 +65,7 @@ class HandWorker:
         with self._lock:
             self._goals.halt()
             self._mend = self._may_home = False
-            if self._next is not None:
-                self._next = None
-                self._goals.drop()
+            self._drop_waiting()
 
     def go_on(self) -> None:
         """Take goals again."""
@@ -75,10 +73,13 @@ class HandWorker:
             self._goals.go_on()
 
     def fault(self, now_s: float) -> str:
-        """Why the hand cannot be used; empty when it can."""
+        """Why the hand cannot be used; empty when it can. A goal that waits is then not begun any more."""
         with self._lock:
             self._goals.check(now_s)
-            return self._trouble() or self._goals.fault
+            fault = self._trouble() or self._goals.fault
+            if fault:
+                self._drop_waiting()
+            return fault
 
     def recover(self) -> None:
         """Forget a fault; connect again and home the hand where that is what it lacks."""
@@ -94,6 +95,14 @@ class HandWorker:
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(timeout=END_WITHIN_S)
+        if self._hand is not None and not any(thread.is_alive() for thread in self._threads):
+            self._hand.leave()
+
+    def _drop_waiting(self) -> None:
+        """The lock is held."""
+        if self._next is not None:
+            self._next = None
+            self._goals.drop()
 
     def _trouble(self) -> str:
         return self._lost or hand_fault(self._widest_m)

@@ -47,7 +47,8 @@ class FciError(Exception):
 class Fci(Protocol):
     """An arm on the Franka Control Interface. `newest` and `send` never wait; every other call may wait for the arm.
 
-    Every call but `newest` and `end` raises `FciError`. One thread calls `newest` and `send`, another one the rest.
+    Every call but `newest`, `end` and `leave` raises `FciError`. One thread calls `newest` and `send`, another one the
+    rest.
     """
 
     def newest(self) -> Heard | None:
@@ -71,9 +72,12 @@ class Fci(Protocol):
     def clear_error(self) -> None:
         """Automatic error recovery."""
 
+    def leave(self) -> None:
+        """End the connection, once the loop has ended: Control serves one program at a time."""
+
 
 class FciHand(Protocol):
-    """The hand of an arm. Each call waits until the fingers have stopped, and raises `FciError`."""
+    """The hand of an arm. Each call but `leave` waits until the fingers have stopped, and raises `FciError`."""
 
     def connect(self) -> None:
         """Connect."""
@@ -89,6 +93,9 @@ class FciHand(Protocol):
 
     def grasp(self, width_m: float) -> bool:
         """Close with the force of a grasp on whatever is between the fingers; whether they stopped as they should."""
+
+    def leave(self) -> None:
+        """End the connection."""
 
 
 def library() -> ModuleType:
@@ -193,6 +200,9 @@ class FrankaRs:
     def clear_error(self) -> None:
         self._robot.automatic_error_recovery()
 
+    def leave(self) -> None:
+        self._robot = None
+
 
 class FrankaRsHand:
     """`FciHand` by franka-rs."""
@@ -229,6 +239,9 @@ class FrankaRsHand:
         return bool(
             self._hand.grasp(width_m, hand.speed_m_s, hand.force_n, epsilon_inner=slack, epsilon_outer=slack)
         )
+
+    def leave(self) -> None:
+        self._hand = None
 
 
 def heard(state: Any) -> Heard:

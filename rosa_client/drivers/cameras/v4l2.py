@@ -61,6 +61,7 @@ class V4l2Cameras:
     def _read(self, name: str, device: str, capture: cv2.VideoCapture) -> None:
         """Pictures of `capture`, and when it gives none any more, of the device opened again."""
         while not self._stop.is_set():
+            ask_for_size(capture, self._cameras[name])
             capture.set(cv2.CAP_PROP_FPS, self._cameras[name].rate_hz)
             capture.set(cv2.CAP_PROP_BUFFERSIZE, 1)
             while not self._stop.is_set():
@@ -79,6 +80,15 @@ class V4l2Cameras:
 
 def open_device(device: str) -> cv2.VideoCapture:
     return cv2.VideoCapture(int(device) if device.isdigit() else device, cv2.CAP_V4L2)
+
+
+def ask_for_size(capture: cv2.VideoCapture, spec: CameraSpec) -> None:
+    """Pictures at least as large as `spec`, where the device has them. One that gives them already is left alone: asked
+    for another size than it has, a device chooses the nearest, which may be smaller."""
+    sizes = {cv2.CAP_PROP_FRAME_WIDTH: spec.width, cv2.CAP_PROP_FRAME_HEIGHT: spec.height}
+    if any(capture.get(what) < px for what, px in sizes.items()):
+        for what, px in sizes.items():
+            capture.set(what, px)
 
 
 def opened_device(camera: str, device: str) -> cv2.VideoCapture:

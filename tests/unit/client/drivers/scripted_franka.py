@@ -59,6 +59,9 @@ class ScriptedArm:
     def end(self) -> str:
         return "aborted"
 
+    def leave(self) -> None:
+        self.calls.append("leave")
+
     def clear_error(self) -> None:
         self._call("clear_error")
         if self.clears:
@@ -115,3 +118,6 @@ class ScriptedHand:
         self.free.wait(10.0)
         self.width_m = max(width_m, self.object_m)
         return True
+
+    def leave(self) -> None:
+        self.calls.append("leave")

@@ -55,6 +55,17 @@ def test_it_holds_the_arm_from_the_start_and_follows(arm: FrankaArm, fci: Script
     assert arm.read().q_rad.tolist() == (Q + 0.01).tolist()
 
 
+def test_a_recovery_of_an_arm_that_follows_does_not_disturb_its_motion(
+    arm: FrankaArm, fci: ScriptedArm
+) -> None:
+    arm.connect("/fr3")
+    arm.track(sent(Q, 0.08, 0.01))
+    arm.recover()
+    time.sleep(0.1)
+    arm.track(sent(Q + 0.01, 0.08, 0.01))
+    assert [len(way) for way in fci.ways] == [1, 5], "it goes on from its last setpoint, in small steps"
+
+
 @pytest.mark.parametrize(
     ("mode", "says"), [(USER_STOPPED, "activation device"), (REFLEX, "reflex: joint_reflex")]
 )
@@ -165,6 +176,14 @@ def test_an_arm_that_was_never_connected_can_be_closed(fci: ScriptedArm) -> None
     assert fci.calls == []
 
 
+def test_a_closed_arm_lets_go_of_the_arm_and_of_its_hand(
+    arm: FrankaArm, fci: ScriptedArm, hand: ScriptedHand
+) -> None:
+    arm.connect("/fr3")
+    arm.close()
+    assert (fci.calls[-1], hand.calls[-1]) == ("leave", "leave"), "each serves one program at a time"
+
+
 def test_a_share_of_the_limits_below_the_speed_of_the_setpoints_is_refused(fci: ScriptedArm) -> None:
     spec = replace(SPEC, arm={"address": "arm", "limit_share": 0.3}, velocity_scale=0.4)
     with pytest.raises(DriverError, match=r"arm\.limit_share: 0\.3 is less than velocity_scale, 0\.4"):
@@ -180,7 +199,9 @@ def test_control_that_does_not_answer_is_another_programs() -> None:
     with pytest.raises(DriverError, match=r"no answer from arm within 0\.05 s; another program may hold FCI"):
         made.connect("/fr3")
     made.close()
-    assert fci.calls == ["connect"], "an arm that answers after all is not held by a driver that has given up"
+    assert fci.calls == ["connect", "leave"], (
+        "an arm that answers after all is not held by a driver that has given up"
+    )
 
 
 def test_a_grasp_closes_on_the_object_and_opening_lets_go(arm: FrankaArm, hand: ScriptedHand) -> None:
@@ -230,6 +251,26 @@ def test_a_goal_that_waits_is_not_begun_after_a_halt_and_an_order_for_the_same_w
     arm.track(sent(Q, 0.08, 0.01))
     until(lambda: arm.read().gripper_m == 0.08)
     assert hand.calls == ["connect", "grasp", "move"]
+
+
+def test_a_goal_that_waits_is_not_begun_once_the_hand_counts_as_broken(
+    fci: ScriptedArm, hand: ScriptedHand
+) -> None:
+    settings = {**SPEC.arm, "gripper": {"timeout_s": 0.5}}
+    arm = FrankaArm(replace(SPEC, arm=settings), 0, fci, hand)
+    closing_and_told_to_open(arm, hand)
+    faulty(arm, "no result from the gripper for 0.5 s")
+    hand.free.set()  # such as by a person who frees the fingers
+    until(lambda: arm.read().gripper_m == 0.04)
+    time.sleep(0.1)
+    assert hand.calls == ["connect", "grasp"], "nothing is let go of before a person has looked after it"
+    arm.recover()
+    until(lambda: arm.read().fault == "")
+    time.sleep(0.1)
+    assert hand.calls == ["connect", "grasp"], "nor by the recovery"
+    arm.track(sent(Q, 0.08, 0.01))
+    until(lambda: hand.calls == ["connect", "grasp", "move"])
+    arm.close()
 
 
 def test_a_hand_that_is_recovered_does_not_home_after_a_halt(arm: FrankaArm, hand: ScriptedHand) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from rosa_client.drivers import DriverError, arms
-from rosa_client.drivers.arms.franka_ports import INSTALL, FrankaRs, library, said
+from rosa_client.drivers.arms.franka_ports import INSTALL, FrankaRs, FrankaRsHand, library, said
 from rosa_contract.config.arms import arm_settings
 from tests.unit.client.drivers.scripted_franka import SPEC
 
@@ -43,6 +44,29 @@ class Ended:
 
     def state(self) -> None:
         raise Failed("libfranka: Move command aborted!")
+
+
+def test_an_arm_and_a_hand_that_are_left_are_free_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Connection:
+        """Open as long as somebody holds it."""
+
+        def __init__(self, address: str, realtime: str = "") -> None:
+            made.append(weakref.ref(self))
+
+        def set_collision_behavior_simple(self, *thresholds: object) -> None:
+            pass
+
+    made: list[weakref.ref[Connection]] = []
+    loaded: Any = ModuleType("franka")
+    loaded.JointTargets, loaded.FrankaError = Ended, Failed
+    loaded.Robot = loaded.Gripper = Connection
+    monkeypatch.setitem(sys.modules, "franka", loaded)
+    settings = arm_settings(SPEC.name, "franka", SPEC.arm)
+    for port in (FrankaRs(settings), FrankaRsHand(settings, 0.08)):
+        port.connect()
+        assert made[-1]() is not None
+        port.leave()
+        assert made[-1]() is None
 
 
 def test_a_loop_that_ends_while_it_is_asked_has_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
