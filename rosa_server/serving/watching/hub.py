@@ -131,7 +131,7 @@ class Hub:
         work.calls += calls
         if worker.at_once > 1:  # they run beside each other
             work.busy_ms += run_ms / worker.at_once
-            work.filled += len(worker.batches)
+            work.filled += len(worker.batches) + 1  # the one that has ended was among them
             work.room += worker.at_once
         else:
             work.busy_ms += run_ms

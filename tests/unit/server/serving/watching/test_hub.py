@@ -52,10 +52,12 @@ class Watched:
         self._answers = len(self.stage.answers)
 
     def run_batch(self, inference_ms: float = 100.0) -> None:
+        """As a gateway does: robots get their answers first, what is counted comes after them."""
+        calls = len(self.stage.held["p1"][0].calls)
+        self.stage.finish("p1", inference_ms)
         worker = self.stage.core.pool.get("p1")
         assert worker is not None
-        self.hub.ran(worker, len(self.stage.held["p1"][0].calls), inference_ms)
-        self.stage.finish("p1", inference_ms)
+        self.hub.ran(worker, calls, inference_ms)
         self.answers()
 
     def last(self, topic: bytes) -> dict[str, Any]:
@@ -106,6 +108,20 @@ def test_servers_are_told_with_what_waits_and_what_they_have_done() -> None:
     assert policy["filled"] == done and policy["room"] == 4
     assert (policy["workers"], policy["wanted"], policy["standby"]) == (1, 1, False)
     assert watched.last(STATE)["actions"] == done
+
+
+def test_a_server_that_runs_several_calls_at_a_time_is_as_full_as_when_one_of_them_ended() -> None:
+    watched = Watched()
+    watched.stage.open(*"ab")
+    watched.stage.lose("p1")
+    watched.stage.worker("p1", at_once=2)
+    for robot in "ab":
+        watched.stage.send(robot)
+    for _ in "ab":
+        watched.run_batch()
+    watched.run(0.6)
+    [policy] = [one for one in watched.last(STATE)["servers"] if one["id"] == "policy"]
+    assert (policy["filled"], policy["room"]) == (2 + 1, 2 + 2)
 
 
 def test_each_server_is_told_with_the_schedule_since_which_it_is_as_it_is() -> None:
