@@ -198,6 +198,7 @@ class Hub:
             self._round_s, self._round = now_s, iter(list(core.sessions))
         if self._round is not None:
             some = list(islice(self._round, SLICE))
+            here = [one for one in some if core.sessions.of_robot(one.robot_id) is one]  # not left meanwhile
             out.append(
                 [
                     ROBOTS,
@@ -205,7 +206,7 @@ class Hub:
                         {
                             "v": VERSION,
                             "at_s": now_s,
-                            "robots": [self._robot(now_s, one, core) for one in some],
+                            "robots": [self._robot(now_s, one, core) for one in here],
                         }
                     ),
                 ]

@@ -94,6 +94,18 @@ def test_whoever_comes_hears_everything_within_a_second() -> None:
     assert watched.last(ABOUT)["tasks"]["pick"]["system1"] == ["policy", 300, 0.0]
 
 
+def test_a_robot_that_leaves_before_its_turn_in_the_round_is_told_of_no_more() -> None:
+    watched = Watched()
+    watched.stage.open(*(f"r{number}" for number in range(SLICE + 1)))
+    [first] = of(watched.hub.due(watched.stage.now_s, 1e9, watched.stage.core), ROBOTS)
+    gone = f"r{SLICE}"
+    assert gone not in [robot[0] for robot in body(first)["robots"]]
+    watched.stage.leave(gone)
+    assert gone not in [
+        robot[0] for message in of(watched.run(0.5), ROBOTS) for robot in body(message)["robots"]
+    ]
+
+
 def test_servers_are_told_with_what_waits_and_what_they_have_done() -> None:
     watched = Watched()
     watched.stage.open(*"abcdefgh")
