@@ -106,6 +106,8 @@ class Hub:
             tally.count(failed, not failed and answer.ended_s > call.due_s, answer.inference_ms)
         if not call.model:
             return  # of a component that does not exist: robots must not make up names
+        if answer.cause == "robot_left":
+            return  # it reached nobody, and what was known of its robot may be forgotten already
         of = self._of.get(call.robot_id)
         if of is None:
             of = self._of[call.robot_id] = {}

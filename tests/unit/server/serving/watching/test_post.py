@@ -260,6 +260,17 @@ def test_robots_that_come_and_go_are_told_once(desk: Desk, capsys: pytest.Captur
     assert not desk.stage.core.visits
 
 
+def test_no_figures_stay_of_a_robot_that_is_taken_out_with_a_call_open(desk: Desk) -> None:
+    desk.stage.send("r1")
+    desk.stage.core.remove(desk.stage.now_s, "r1", "its wheel is off")
+    desk.run()  # a gateway looks at who has left, then sends its answers
+    desk.stage.settle()
+    [answer] = desk.stage.answers
+    desk.post.hub.answered(answer)
+    assert answer.cause == "robot_left" and list(desk.post.hub.margins()) == []
+    assert desk.post.hub.statuses[answer.status] == 1, "it is an answer like any other"
+
+
 def test_the_folder_of_the_socket_is_private_or_refused(tmp_path: Path) -> None:
     made = tmp_path / "a" / "b"
     assert watch_endpoint("auto", "tcp://0.0.0.0:5571", made) == f"ipc://{made}/5571.watch"
