@@ -42,6 +42,7 @@ ROUND_EVERY_S = 1.0  # in which every robot is told of once
 SLICE = 64  # robots in one message
 FLUSH_EVERY_S = 0.05
 MAX_REPORTS = 512  # and events, in one message
+MAX_REPORT_BYTES = 4 << 20  # of the reports in one message: robots may make theirs long
 MAX_PENDING = 4096  # reports and events that wait; beyond it the earliest are dropped, and counted
 
 Message = list[bytes]  # topic, payloads
@@ -223,7 +224,10 @@ class Hub:
     def _pending(self, now_s: float) -> list[Message]:
         out: list[Message] = []
         while self._reports and len(out) < 4:
-            some = [self._reports.popleft() for _ in range(min(MAX_REPORTS, len(self._reports)))]
+            some, size = list[tuple[str, int, bytes]](), 0
+            while self._reports and len(some) < MAX_REPORTS and size < MAX_REPORT_BYTES:
+                some.append(self._reports.popleft())
+                size += len(some[-1][2])
             out.append([STATUS, pack({"v": VERSION, "reports": some})])
         if self._events:
             some_events = [self._events.popleft() for _ in range(min(MAX_REPORTS, len(self._events)))]

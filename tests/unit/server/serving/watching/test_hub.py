@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from rosa_contract.config.factory import parse_factory
+from rosa_contract.wire.codec import MAX_ROBOT_HEADER_BYTES
 from rosa_contract.wire.packing import unpack
 from rosa_contract.wire.status import HAS_ALERT, OpenAlert
+from rosa_server.dashboard.model import MAX_NEWS_BYTES
 from rosa_server.plan.admission import NoAdmission
 from rosa_server.serving.watching.hub import (
     ABOUT,
     EVENTS,
     MAX_PENDING,
+    MAX_REPORTS,
     ROBOTS,
     SLICE,
     STATE,
@@ -214,6 +217,16 @@ def test_a_flood_is_bounded_and_what_is_lost_is_counted(
         told += len(body(message)["reports" if topic == STATUS else "events"])
     assert told == MAX_PENDING
     assert watched.last(STATE)["dropped"] == 100
+
+
+def test_reports_that_are_long_come_in_messages_that_a_dashboard_reads() -> None:
+    watched = Watched()
+    for number in range(MAX_REPORTS):
+        watched.hub.reported(f"r{number}", bytes(MAX_ROBOT_HEADER_BYTES), None, 0)
+    told = of(watched.run(5.0), STATUS)
+    assert max(len(message[1]) for message in told) <= MAX_NEWS_BYTES
+    robots = [robot for message in told for robot, _, _ in body(message)["reports"]]
+    assert robots == [f"r{number}" for number in range(MAX_REPORTS)], "all of them, in their order"
 
 
 def test_who_waits_for_a_person_is_known_until_it_is_settled_or_the_robot_has_left() -> None:
