@@ -78,8 +78,13 @@ def webhook_url(given: str) -> str:
     try:
         parts = urlsplit(given)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        signs_in = "@" in parts.netloc
     except ValueError:  # a port or an address that is none
-        usable = False
+        usable = signs_in = False
+    if signs_in:  # urllib takes them for a part of the host
+        raise HookError(
+            "bad_url", "--webhook: expected an address without a name or a password before its host"
+        )
     if not usable or not given.isprintable() or " " in given:
         raise HookError("bad_url", f"--webhook: expected http://... or https://..., got {given[:80]!r}")
     return given

@@ -175,6 +175,7 @@ def test_hooks_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
         ("http://[::1/hook", "bad_url"),
         ("http://example.org:port/", "bad_url"),
         ("http://example.org/a hook", "bad_url"),
+        ("https://me:secret@example.org/hook", "bad_url"),
     ):
         with pytest.raises(HookError) as refused:
             webhook_url(given)
