@@ -106,7 +106,9 @@ def post(url: str, notice: Notice, secret: str = "") -> HookOutcome:
     body = json.dumps(notice.plain()).encode()
     headers = {"Content-Type": "application/json", "User-Agent": "rosa-dashboard"}
     if secret:
-        headers["X-ROSA-Signature"] = f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}"
+        headers["X-ROSA-Signature"] = (
+            f"sha256={hmac.new(os.fsencode(secret), body, hashlib.sha256).hexdigest()}"
+        )
     request = urllib.request.Request(url, body, headers, method="POST")
     try:
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=WEBHOOK_WITHIN_S):
