@@ -91,6 +91,9 @@ class Hub:
     _work: dict[str, Work] = field(default_factory=dict)  # replica
     _reports: deque[tuple[str, int, bytes]] = field(default_factory=deque)
     _events: deque[dict[str, Any]] = field(default_factory=deque)
+    _later: deque[tuple[str, int, bytes]] = field(
+        default_factory=deque
+    )  # reports that came after these events
     _round: Iterator[Any] | None = None
     _state_s: float = -inf
     _about_s: float = -inf
@@ -148,8 +151,9 @@ class Hub:
         else:
             self.alerts[robot] = alert
         if self.watched:
-            self._bounded(self._reports)
-            self._reports.append((robot, held, frame))
+            waiting = self._later if self._events else self._reports
+            self._bounded(waiting)
+            waiting.append((robot, held, frame))
 
     def happened(self, now_s: float, event: str, **fields: Any) -> None:
         """Something of which those who watch are told as a line."""
@@ -161,6 +165,9 @@ class Hub:
         """A robot has gone; its figures go with it."""
         self._of.pop(robot, None)
         self.alerts.pop(robot, None)
+        if any(one[0] == robot for one in self._later):  # it has said this before it left
+            self._reports.extend(one for one in self._later if one[0] == robot)
+            self._later = deque(one for one in self._later if one[0] != robot)
 
     def _bounded(self, waiting: deque[Any]) -> None:
         if len(waiting) >= MAX_PENDING:
@@ -181,8 +188,8 @@ class Hub:
         if watched:  # whoever is new hears everything in the next steps
             self._about_s = self._state_s = self._round_s = -inf
         else:
-            self._reports.clear()
-            self._events.clear()
+            for waiting in (self._reports, self._events, self._later):
+                waiting.clear()
             self._round = None
         self.watched = watched
 
@@ -229,9 +236,12 @@ class Hub:
                 some.append(self._reports.popleft())
                 size += len(some[-1][2])
             out.append([STATUS, pack({"v": VERSION, "reports": some})])
-        if self._events:
+        if self._reports:
+            return out
+        while self._events:
             some_events = [self._events.popleft() for _ in range(min(MAX_REPORTS, len(self._events)))]
             out.append([EVENTS, pack({"v": VERSION, "at_s": now_s, "events": some_events})])
+        self._reports, self._later = self._later, self._reports
         return out
 
     def _described(self, core: ServingCore) -> dict[str, Any]:
