@@ -90,11 +90,14 @@ class Recorded:
 
 
 def read(path: Path, wanted: Callable[[str], bool] = lambda topic: True) -> Iterator[Recorded]:
-    """The messages of the wanted topics in the order of the bag; of a truncated bag, all complete ones."""
+    """The messages of the wanted topics in the order of the bag; of a truncated bag, all complete ones.
+
+    Raises `BagError`, also for a bag that is damaged, after what came before the damage.
+    """
     schemas: dict[int, Schema] = {}
     channels: dict[int, Channel] = {}
     with path.open("rb") as file:
-        for record in _whole_records(file):
+        for record in _named(path, _whole_records(file)):
             if isinstance(record, Schema):
                 schemas[record.id] = record
             elif isinstance(record, Channel):
@@ -164,6 +167,17 @@ def _whole_records(file: BinaryIO) -> Iterator[Any]:
     with suppress(EndOfFile):
         whole = cast(BinaryIO, _Until(file, _end(file)))  # a StreamReader only reads
         yield from StreamReader(whole).records
+
+
+def _named(path: Path, records: Iterator[Any]) -> Iterator[Any]:
+    """The records; damaged bytes become a `BagError` that says what helps."""
+    try:
+        yield from records
+    except (BagError, OSError):
+        raise
+    except Exception as error:  # see `_until_damaged`
+        helps = f"python -m rosa_client.recording.bag {path} WHOLE.mcap"
+        raise BagError(f"{path}: damaged ({error}); what came before that: {helps}") from error
 
 
 def _until_damaged(records: Iterator[Any]) -> Iterator[Any]:

@@ -78,8 +78,13 @@ def webhook_url(given: str) -> str:
     try:
         parts = urlsplit(given)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        signs_in = "@" in parts.netloc
     except ValueError:  # a port or an address that is none
-        usable = False
+        usable = signs_in = False
+    if signs_in:  # urllib takes them for a part of the host
+        raise HookError(
+            "bad_url", "--webhook: expected an address without a name or a password before its host"
+        )
     if not usable or not given.isprintable() or " " in given:
         raise HookError("bad_url", f"--webhook: expected http://... or https://..., got {given[:80]!r}")
     return given
@@ -101,7 +106,9 @@ def post(url: str, notice: Notice, secret: str = "") -> HookOutcome:
     body = json.dumps(notice.plain()).encode()
     headers = {"Content-Type": "application/json", "User-Agent": "rosa-dashboard"}
     if secret:
-        headers["X-ROSA-Signature"] = f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}"
+        headers["X-ROSA-Signature"] = (
+            f"sha256={hmac.new(os.fsencode(secret), body, hashlib.sha256).hexdigest()}"
+        )
     request = urllib.request.Request(url, body, headers, method="POST")
     try:
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=WEBHOOK_WITHIN_S):

@@ -83,8 +83,9 @@ class FleetModel:
             self._point(body)
 
     def _begin_anew(self) -> None:
-        """Another gateway has taken the place of the one before: its counters begin at zero."""
+        """Another gateway has taken the place of the one before: its counters, and its clock, begin anew."""
         self._states.clear()
+        self._point_s = 0.0
         for one in list(self.robots):
             self.robots.left(one.robot)
 

@@ -58,12 +58,15 @@ class Client:
         self._robots: list[AsyncRobot] = []
         self._time = Meter(limits.CLIENT_SHARE, limits.CLIENT_BURST_S)
         self._calls = Meter(frontend.spec.frontend.max_rate_hz, 2.0)
+        self._gone = False
         self.heard_s = time.monotonic()
         self.asked = self.answered = False  # until it has had an answer it is a stranger
 
     async def infer(self, seen: Mapping[str, Array], prompt: str, number: int = 0) -> Answer:
-        """Ask as this client's robot with this number. Raises `RobotError`."""
+        """Ask as this client's robot with this number. Raises `RobotError`; `ConnectionResetError` once it has gone."""
         while len(self._robots) <= number:
+            if self._gone:  # while its message waited; nobody would say goodbye for a robot that is made now
+                raise ConnectionResetError("the client has gone")
             new = self._frontend.new_robots
             if not self.answered and (wait_s := new.wait_s(time.monotonic())) > 0:
                 await asyncio.sleep(wait_s)
@@ -84,7 +87,7 @@ class Client:
     def authorised(self, keys: tuple[str, RobotKeys] | None) -> None:
         """It has said whose key it has; its robots of another key leave."""
         if keys != self._keys:
-            self.close()
+            self._close_robots()
             self._keys = keys
 
     @property
@@ -104,6 +107,11 @@ class Client:
             meter.spend(now_s, spent_s)
 
     def close(self) -> None:
+        """It has gone, and its robots with it."""
+        self._gone = True
+        self._close_robots()
+
+    def _close_robots(self) -> None:
         for robot in self._robots:
             robot.close()
         self._robots.clear()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rosa_server.bags.cdr import decode
+from rosa_server.bags.cdr import CdrError, decode
 from rosa_server.bags.records import ROS, Record
 
 INFO, WARN, ERROR = "INFO", "WARN", "ERROR"
@@ -59,7 +59,12 @@ class Teller:
         teller = TELLERS.get(track.kind) if track.definition_encoding == ROS else None
         if teller is not None:
             message = decode(track.kind, track.definition.decode(), record.data)
-            yield from teller(self, track.topic.strip("/"), message)
+            try:
+                yield from teller(self, track.topic.strip("/"), message)
+            except KeyError as error:
+                raise CdrError(
+                    f"{track.kind}: recorded by another version, without the field {error}"
+                ) from None
 
     def _changed(self, path: str, state: str, level: str = INFO) -> Iterator[Shown]:
         if self._states.get(path) != state:

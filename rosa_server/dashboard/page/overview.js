@@ -20,8 +20,7 @@ export let now_s = 0; // by the server's clock
 let sortDue = false, framed = false;
 
 export function clearRows() {
-  rows.clear();
-  for (const robot of [...drawn.keys()]) forget(robot);
+  for (const robot of [...rows.keys()]) forget(robot); // an alert is shown before the row of its robot is drawn
 }
 
 // Half a screen before a row is reached it counts as in sight.

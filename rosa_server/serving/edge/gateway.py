@@ -368,9 +368,8 @@ class Gateway:
         alert, audits = open_alert(header), reported_audits(header)
         session = self._core.on_report(now_s, connection)
         if session is not None and self._post is not None:
-            self._post.hub.reported(session.robot_id, frames[0].bytes, alert, held_in(header))
-            if audits:
-                self._post.audited(now_s, session.robot_id, audits)
+            said = (session.robot_id, frames[0].bytes, alert, held_in(header), audits)
+            self._post.reported(now_s, self._core, *said)
 
     def _revoke(self, now_s: float, robots: set[str]) -> None:
         """End the connections and sessions of robots whose keys were removed."""

@@ -42,6 +42,7 @@ ROUND_EVERY_S = 1.0  # in which every robot is told of once
 SLICE = 64  # robots in one message
 FLUSH_EVERY_S = 0.05
 MAX_REPORTS = 512  # and events, in one message
+MAX_REPORT_BYTES = 4 << 20  # of the reports in one message: robots may make theirs long
 MAX_PENDING = 4096  # reports and events that wait; beyond it the earliest are dropped, and counted
 
 Message = list[bytes]  # topic, payloads
@@ -90,6 +91,9 @@ class Hub:
     _work: dict[str, Work] = field(default_factory=dict)  # replica
     _reports: deque[tuple[str, int, bytes]] = field(default_factory=deque)
     _events: deque[dict[str, Any]] = field(default_factory=deque)
+    _later: deque[tuple[str, int, bytes]] = field(
+        default_factory=deque
+    )  # reports that came after these events
     _round: Iterator[Any] | None = None
     _state_s: float = -inf
     _about_s: float = -inf
@@ -106,6 +110,8 @@ class Hub:
             tally.count(failed, not failed and answer.ended_s > call.due_s, answer.inference_ms)
         if not call.model:
             return  # of a component that does not exist: robots must not make up names
+        if answer.cause == "robot_left":
+            return  # it reached nobody, and what was known of its robot may be forgotten already
         of = self._of.get(call.robot_id)
         if of is None:
             of = self._of[call.robot_id] = {}
@@ -131,7 +137,7 @@ class Hub:
         work.calls += calls
         if worker.at_once > 1:  # they run beside each other
             work.busy_ms += run_ms / worker.at_once
-            work.filled += len(worker.batches)
+            work.filled += len(worker.batches) + 1  # the one that has ended was among them
             work.room += worker.at_once
         else:
             work.busy_ms += run_ms
@@ -145,8 +151,9 @@ class Hub:
         else:
             self.alerts[robot] = alert
         if self.watched:
-            self._bounded(self._reports)
-            self._reports.append((robot, held, frame))
+            waiting = self._later if self._events else self._reports
+            self._bounded(waiting)
+            waiting.append((robot, held, frame))
 
     def happened(self, now_s: float, event: str, **fields: Any) -> None:
         """Something of which those who watch are told as a line."""
@@ -158,6 +165,9 @@ class Hub:
         """A robot has gone; its figures go with it."""
         self._of.pop(robot, None)
         self.alerts.pop(robot, None)
+        if any(one[0] == robot for one in self._later):  # it has said this before it left
+            self._reports.extend(one for one in self._later if one[0] == robot)
+            self._later = deque(one for one in self._later if one[0] != robot)
 
     def _bounded(self, waiting: deque[Any]) -> None:
         if len(waiting) >= MAX_PENDING:
@@ -178,8 +188,8 @@ class Hub:
         if watched:  # whoever is new hears everything in the next steps
             self._about_s = self._state_s = self._round_s = -inf
         else:
-            self._reports.clear()
-            self._events.clear()
+            for waiting in (self._reports, self._events, self._later):
+                waiting.clear()
             self._round = None
         self.watched = watched
 
@@ -198,6 +208,7 @@ class Hub:
             self._round_s, self._round = now_s, iter(list(core.sessions))
         if self._round is not None:
             some = list(islice(self._round, SLICE))
+            here = [one for one in some if core.sessions.of_robot(one.robot_id) is one]  # not left meanwhile
             out.append(
                 [
                     ROBOTS,
@@ -205,7 +216,7 @@ class Hub:
                         {
                             "v": VERSION,
                             "at_s": now_s,
-                            "robots": [self._robot(now_s, one, core) for one in some],
+                            "robots": [self._robot(now_s, one, core) for one in here],
                         }
                     ),
                 ]
@@ -220,11 +231,17 @@ class Hub:
     def _pending(self, now_s: float) -> list[Message]:
         out: list[Message] = []
         while self._reports and len(out) < 4:
-            some = [self._reports.popleft() for _ in range(min(MAX_REPORTS, len(self._reports)))]
+            some, size = list[tuple[str, int, bytes]](), 0
+            while self._reports and len(some) < MAX_REPORTS and size < MAX_REPORT_BYTES:
+                some.append(self._reports.popleft())
+                size += len(some[-1][2])
             out.append([STATUS, pack({"v": VERSION, "reports": some})])
-        if self._events:
+        if self._reports:
+            return out
+        while self._events:
             some_events = [self._events.popleft() for _ in range(min(MAX_REPORTS, len(self._events)))]
             out.append([EVENTS, pack({"v": VERSION, "at_s": now_s, "events": some_events})])
+        self._reports, self._later = self._later, self._reports
         return out
 
     def _described(self, core: ServingCore) -> dict[str, Any]:

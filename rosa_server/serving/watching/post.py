@@ -11,7 +11,7 @@ import zmq
 
 from rosa_contract.wire.images import EncodedImage
 from rosa_contract.wire.messages import Decide, Decided
-from rosa_contract.wire.status import Audit
+from rosa_contract.wire.status import Audit, OpenAlert
 from rosa_contract.wire.watching import Answer, Asked, Look, Order, encode_answer
 from rosa_server.serving.base import log
 from rosa_server.serving.core.dispatch.core import ServingCore
@@ -55,8 +55,7 @@ class WatchPost:
 
     def step(self, now_s: float, core: ServingCore) -> Iterator[tuple[bytes, Decide]]:
         """Send what is due. Yields what has to be said to robots."""
-        while core.visits:
-            self._visit(now_s, core.visits.popleft())
+        self._take_visits(now_s, core)
         if self._watchers is None:
             return
         for asked in self._watchers.read(now_s):
@@ -82,6 +81,24 @@ class WatchPost:
                 f"the robot did not answer within {ANSWER_WITHIN_S:g} s; look at it before you decide again"
             )
             self._answer(self._questions.pop(number).asked, Decided(number, False, "no_answer", words))
+
+    def reported(
+        self,
+        now_s: float,
+        core: ServingCore,
+        robot: str,
+        frame: bytes,
+        alert: OpenAlert | None,
+        held: int,
+        audits: Sequence[Audit],
+    ) -> None:
+        """A robot that is here has said how it is, see `Hub.reported`; `audits`: what persons decided about it."""
+        self._take_visits(
+            now_s, core
+        )  # what it says on a new connection comes after it had left on the old one
+        self.hub.reported(robot, frame, alert, held)
+        if audits:
+            self.audited(now_s, robot, audits)
 
     def show(self, now_s: float, robot: str, images: Mapping[str, EncodedImage]) -> None:
         """Hand the pictures of a request to those who look at its robot."""
@@ -119,6 +136,10 @@ class WatchPost:
     def close(self) -> None:
         if self._watchers is not None:
             self._watchers.close()
+
+    def _take_visits(self, now_s: float, core: ServingCore) -> None:
+        while core.visits:
+            self._visit(now_s, core.visits.popleft())
 
     def _visit(self, now_s: float, visit: Any) -> None:
         fields = {"robot": visit.robot, "task": visit.task, "slot": visit.slot, "reason": visit.reason}

@@ -181,6 +181,26 @@ def test_a_row_out_of_sight_is_drawn_when_it_comes_into_sight(scene: Scene) -> N
     assert page.problems() == []
 
 
+UNDRAWN = """
+const done = arguments[0];
+import('/page/overview.js').then(({ changed, clearRows }) => {
+  const alert = { id: 5, cause: 'arm_fault', reason: 'a fault', choices: ['resume'], since_s: 0 };
+  const row = { task: 'pick', slot: '', state: '', reason: '', silent: false, stopped: false, rate_hz: 1 };
+  changed({ robot: 'panda9', ...row, alert, planned_hz: 1, deadlines: [] });
+  clearRows();
+  done(document.getElementById('alerts').innerText);
+}, (error) => done(String(error)));
+"""
+
+
+def test_an_alert_goes_with_its_robot_though_no_row_of_it_was_drawn(scene: Scene) -> None:
+    """As in a page that nobody looks at, which draws nothing, while its stream begins anew."""
+    page = scene.look()
+    page.ask("/timeouts", {"script": 60_000})
+    assert "panda9" not in page.ask("/execute/async", {"script": UNDRAWN, "args": []})
+    assert page.problems() == []
+
+
 def test_its_cameras_are_shown_while_somebody_looks(scene: Scene) -> None:
     red = np.zeros((8, 8, 3), np.uint8)
     red[..., 0] = 255

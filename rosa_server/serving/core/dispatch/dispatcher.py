@@ -6,7 +6,7 @@ Which robots may call, and which queue a call belongs to, is decided elsewhere (
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from rosa_contract.wire import messages as m
@@ -41,6 +41,7 @@ class Dispatcher:
         self.ranking = ranking if ranking is not None else Ranking(EarliestDeadline())
         # Each learns its own times: of one model, a queue of plans is slower than one of verdicts.
         self.lanes: dict[str, Lane] = {}
+        self._planned: dict[str, tuple[Any, ...]] = {}  # by queue: whose times its lane began with
         self._gpus: dict[str, Turns] = {}  # server -> whose models take turns
         self._turns: dict[str, Turns] = {}  # by queue
         self._queue_limit = queue_limit
@@ -67,6 +68,17 @@ class Dispatcher:
                 self.lanes[replica.queue] = self._kind(
                     replica, self._queue_limit, replica.times, self._agenda, self.pool, self.ranking
                 )
+                self._planned[replica.queue] = _times_of(replica)
+
+    def adopt(self, replicas: Collection[Replica]) -> None:
+        """Those of another placement: a queue may be that of another model now."""
+        self._learn()
+        self.make_lanes(replicas)
+        first = {replica.queue: replica for replica in reversed(list(replicas))}
+        for queue, replica in first.items():
+            if self._planned[queue] != (times := _times_of(replica)):
+                self._planned[queue] = times
+                self.lanes[queue].begin_anew(replica)
 
     def actions(self) -> list[Action]:
         """What has to be sent since the last call, in order."""
@@ -311,3 +323,8 @@ class Dispatcher:
 
     def _lane_of(self, call: Call) -> Lane | None:
         return None if call.queue is None else self.lanes[call.queue]
+
+
+def _times_of(replica: Replica) -> tuple[Any, ...]:
+    """Whose times they are, and what is planned of them."""
+    return replica.model, replica.service_ms, replica.padded

@@ -281,6 +281,11 @@ class Lane:
         self.rates.ran(now_s, profile.service_s(size), took_ms / 1000)
         profile.learn(size, took_ms)
 
+    def begin_anew(self, replica: Replica) -> None:
+        """Its workers run another model from now on, or other times are planned: what was learned holds no more."""
+        self._usual, self.batcher.profile = replica.times, replica.times
+        self.rates.begin_anew(self.batcher.profile)
+
     def batch_as(self, plan: Replica) -> None:
         """Batch as planned for `plan`: another replica, while this one stands in for it."""
         workers = self._pool.edge(self.name) or self._pool.of(self.name)

@@ -43,7 +43,7 @@ class Rerouting:
 
     def adopted(self, now_s: float, moves: Mapping[str, str]) -> None:
         """Another placement holds: replicas, pools and standbys may be others. `moves` as for `streams_moved`."""
-        self._dispatcher.make_lanes(self._router.placement.replicas.values())
+        self._dispatcher.adopt(self._router.placement.replicas.values())
         self._sessions.update_routes()
         self.streams_moved(now_s, moves, "the schedule has changed")
         self.placement_changed(now_s, moved=True)

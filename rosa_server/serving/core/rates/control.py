@@ -68,6 +68,12 @@ class RateControl:
         self._blocked_s, self._always_ask = 0.0, False
         self._sizes: dict[float, int] = {}  # by SLO, since the last `fit`
 
+    def begin_anew(self, profile: BatchProfile) -> None:
+        """Its batches are of another model from now on, with times of their own."""
+        self._profile = profile
+        self._runs.clear()
+        self._sizes.clear()
+
     # -- what it hears -------------------------------------------------------------------------------------------------
 
     def asked(self, now_s: float, room: bool) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import os
 import socket
 import sys
 import threading
@@ -74,6 +75,13 @@ def test_a_webhook_gets_the_alert_signed(somebody: Somebody) -> None:
         ["resume", "abort"],
     )
     assert headers["x-rosa-signature"] == f"sha256={hmac.new(b'secret', body, hashlib.sha256).hexdigest()}"
+
+
+def test_a_secret_of_any_bytes_signs(somebody: Somebody) -> None:
+    secret = bytes((0xFF, 0xE4))
+    assert post(somebody.url, NOTICE, os.fsdecode(secret)).told  # as it stands in the environment
+    [(headers, body)] = somebody.heard
+    assert headers["x-rosa-signature"] == f"sha256={hmac.new(secret, body, hashlib.sha256).hexdigest()}"
 
 
 @pytest.mark.parametrize(
@@ -175,6 +183,7 @@ def test_hooks_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
         ("http://[::1/hook", "bad_url"),
         ("http://example.org:port/", "bad_url"),
         ("http://example.org/a hook", "bad_url"),
+        ("https://me:secret@example.org/hook", "bad_url"),
     ):
         with pytest.raises(HookError) as refused:
             webhook_url(given)

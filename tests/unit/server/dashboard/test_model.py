@@ -146,6 +146,20 @@ def test_a_gateway_that_is_started_again_on_its_machine_makes_no_figure_negative
     assert one is not None and one.row["rate_hz"] > 0.0, "of what it has counted itself"
 
 
+def test_the_chart_goes_on_when_the_gateways_machine_was_started_again() -> None:
+    """Its clock begins anew then, so that it says a smaller time than before."""
+    told, model = Watched(), FleetModel()
+    told.stage.open("r1")
+    for now_s, start_s in enumerate((90_000.0, 200.0)):
+        told.stage.now_s = start_s
+        told.hub = Hub(told.hub.factory, told.hub.about)
+        told.hub.watch(True)
+        before = len(model.history)
+        for message in told.run(5.0):
+            model.hear(message, float(now_s))
+        assert len(model.history) - before >= 3
+
+
 def test_an_alert_does_not_end_because_its_server_was_away_for_longer_than_a_robot_may_be() -> None:
     """The robot still waits, and comes back after its server; with the same key, nobody would be told a second time."""
     told, model, notices = Watched(), FleetModel(), Notices()

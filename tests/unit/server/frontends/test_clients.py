@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from rosa_contract.config.frontends import Frontend
@@ -39,3 +41,14 @@ def test_nobody_makes_room_who_has_had_an_answer(clients: Clients) -> None:
     with pytest.raises(FrontendError) as refused:
         clients.enter("new", None)
     assert refused.value.cause == "too_many_clients"
+
+
+def test_no_robot_is_made_for_one_that_has_gone_while_its_message_waited(
+    clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would stay at the gateway as long as the frontend runs, in a slot that others need."""
+    monkeypatch.setattr(clients, "robot", lambda keys: pytest.fail("a robot that nobody closes"))
+    client, _ = clients.enter("a", None)
+    clients.leave("a")
+    with pytest.raises(ConnectionResetError):
+        asyncio.run(client.infer({}, "pick it"))

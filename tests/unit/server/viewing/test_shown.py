@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from diagnostic_msgs.msg import KeyValue
 from rclpy.serialization import serialize_message
 from rosa_interfaces.msg import (
@@ -21,7 +22,8 @@ from rosa_interfaces.msg import (
 from sensor_msgs.msg import CompressedImage, JointState
 
 from rosa_client.recording.bag import BagWriter
-from rosa_server.bags.records import records
+from rosa_server.bags.cdr import CdrError
+from rosa_server.bags.records import ROS, Record, Track, records
 from rosa_server.viewing.shown import ERROR, INFO, TELLERS, Figure, ShownWords, Still, Teller, finite
 from tests.unit.server.trying.toy import world, write_bag
 
@@ -101,6 +103,13 @@ def test_a_state_is_told_when_it_changes(tmp_path: Path) -> None:
     shown = told(tmp_path / "run.mcap", messages)
     assert [one.text for one in shown if one.path.endswith("/state")] == ["holding", "executing", "holding"]
     assert len([one for one in shown if one.path.endswith("/server")]) == 1
+
+
+def test_a_message_of_another_version_that_lacks_a_field_is_named() -> None:
+    definition = b"string action"  # of a decision, as if it had no cause yet
+    track = Track("/panda0/decisions", "rosa_interfaces/msg/Decision", definition, ROS, "cdr")
+    with pytest.raises(CdrError, match="another version, without the field 'cause'"):
+        list(Teller().shown(Record(track, 1000, b"\0\1\0\0\2\0\0\0a\0")))
 
 
 def test_a_whole_recording_is_told_also_when_it_was_cut_off(tmp_path: Path) -> None:

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from rosa_contract.config.factory import parse_factory
+from rosa_contract.wire.codec import MAX_ROBOT_HEADER_BYTES
 from rosa_contract.wire.packing import unpack
 from rosa_contract.wire.status import HAS_ALERT, OpenAlert
+from rosa_server.dashboard.model import MAX_NEWS_BYTES
 from rosa_server.plan.admission import NoAdmission
 from rosa_server.serving.watching.hub import (
     ABOUT,
     EVENTS,
     MAX_PENDING,
+    MAX_REPORTS,
     ROBOTS,
     SLICE,
     STATE,
@@ -52,10 +55,12 @@ class Watched:
         self._answers = len(self.stage.answers)
 
     def run_batch(self, inference_ms: float = 100.0) -> None:
+        """As a gateway does: robots get their answers first, what is counted comes after them."""
+        calls = len(self.stage.held["p1"][0].calls)
+        self.stage.finish("p1", inference_ms)
         worker = self.stage.core.pool.get("p1")
         assert worker is not None
-        self.hub.ran(worker, len(self.stage.held["p1"][0].calls), inference_ms)
-        self.stage.finish("p1", inference_ms)
+        self.hub.ran(worker, calls, inference_ms)
         self.answers()
 
     def last(self, topic: bytes) -> dict[str, Any]:
@@ -92,6 +97,18 @@ def test_whoever_comes_hears_everything_within_a_second() -> None:
     assert watched.last(ABOUT)["tasks"]["pick"]["system1"] == ["policy", 300, 0.0]
 
 
+def test_a_robot_that_leaves_before_its_turn_in_the_round_is_told_of_no_more() -> None:
+    watched = Watched()
+    watched.stage.open(*(f"r{number}" for number in range(SLICE + 1)))
+    [first] = of(watched.hub.due(watched.stage.now_s, 1e9, watched.stage.core), ROBOTS)
+    gone = f"r{SLICE}"
+    assert gone not in [robot[0] for robot in body(first)["robots"]]
+    watched.stage.leave(gone)
+    assert gone not in [
+        robot[0] for message in of(watched.run(0.5), ROBOTS) for robot in body(message)["robots"]
+    ]
+
+
 def test_servers_are_told_with_what_waits_and_what_they_have_done() -> None:
     watched = Watched()
     watched.stage.open(*"abcdefgh")
@@ -106,6 +123,20 @@ def test_servers_are_told_with_what_waits_and_what_they_have_done() -> None:
     assert policy["filled"] == done and policy["room"] == 4
     assert (policy["workers"], policy["wanted"], policy["standby"]) == (1, 1, False)
     assert watched.last(STATE)["actions"] == done
+
+
+def test_a_server_that_runs_several_calls_at_a_time_is_as_full_as_when_one_of_them_ended() -> None:
+    watched = Watched()
+    watched.stage.open(*"ab")
+    watched.stage.lose("p1")
+    watched.stage.worker("p1", at_once=2)
+    for robot in "ab":
+        watched.stage.send(robot)
+    for _ in "ab":
+        watched.run_batch()
+    watched.run(0.6)
+    [policy] = [one for one in watched.last(STATE)["servers"] if one["id"] == "policy"]
+    assert (policy["filled"], policy["room"]) == (2 + 1, 2 + 2)
 
 
 def test_each_server_is_told_with_the_schedule_since_which_it_is_as_it_is() -> None:
@@ -186,6 +217,16 @@ def test_a_flood_is_bounded_and_what_is_lost_is_counted(
         told += len(body(message)["reports" if topic == STATUS else "events"])
     assert told == MAX_PENDING
     assert watched.last(STATE)["dropped"] == 100
+
+
+def test_reports_that_are_long_come_in_messages_that_a_dashboard_reads() -> None:
+    watched = Watched()
+    for number in range(MAX_REPORTS):
+        watched.hub.reported(f"r{number}", bytes(MAX_ROBOT_HEADER_BYTES), None, 0)
+    told = of(watched.run(5.0), STATUS)
+    assert max(len(message[1]) for message in told) <= MAX_NEWS_BYTES
+    robots = [robot for message in told for robot, _, _ in body(message)["reports"]]
+    assert robots == [f"r{number}" for number in range(MAX_REPORTS)], "all of them, in their order"
 
 
 def test_who_waits_for_a_person_is_known_until_it_is_settled_or_the_robot_has_left() -> None:

@@ -15,14 +15,14 @@ from rosa_contract.config.factory import parse_factory
 from rosa_contract.errors import CodecError, VersionError
 from rosa_contract.wire.messages import SCHEMA_VERSION, Bye, Decide, Decided
 from rosa_contract.wire.packing import pack, unpack
-from rosa_contract.wire.status import Audit
+from rosa_contract.wire.status import HAS_ALERT, Audit, OpenAlert
 from rosa_contract.wire.watching import Answer, Asked, Watch, decode_answer, decode_ask, encode_ask
 from rosa_server.serving.base.log import LINES_AT_ONCE
-from rosa_server.serving.watching.hub import ABOUT, DECIDED, STATE, Hub
+from rosa_server.serving.watching.hub import ABOUT, DECIDED, EVENTS, STATE, STATUS, Hub
 from rosa_server.serving.watching.place import LEFT_AFTER_S, WatchError, watch_endpoint, watched_gateways
 from rosa_server.serving.watching.post import ANSWER_WITHIN_S, MAX_QUESTIONS, WatchPost
 from rosa_server.serving.watching.watchers import MAX_UNREAD, MAX_WATCHERS
-from tests.unit.server.serving.core.stage import FACTORY, Stage
+from tests.unit.server.serving.core.stage import FACTORY, Stage, hello
 
 PATIENCE_S = 30.0
 
@@ -258,6 +258,56 @@ def test_robots_that_come_and_go_are_told_once(desk: Desk, capsys: pytest.Captur
     assert visits == [("robot_left", "r1")]
     desk.run()
     assert not desk.stage.core.visits
+
+
+def test_a_robot_that_comes_again_at_once_is_told_of_in_the_order_of_what_happened(desk: Desk) -> None:
+    """Its alert is still there then; otherwise somebody would be told that it has ended, and that it has begun."""
+    watcher = desk.watcher()
+    desk.until_watched()
+    core, alert = desk.stage.core, OpenAlert(3, "arm_fault", "a fault", ("resume",))
+
+    def says(robot: str, frame: bytes) -> None:
+        desk.post.reported(desk.stage.now_s, core, robot, frame, alert, HAS_ALERT, ())
+
+    desk.run(1.0)
+    says("r1", b"before")
+    says("r2", b"last")
+    core.on_gone(desk.stage.now_s, b"r1")
+    core.on_robot(desk.stage.now_s, b"again", hello("r1", token=desk.stage.tokens["r1"]))
+    says("r1", b"after")
+    says("r2", b"very last")
+    core.on_robot(desk.stage.now_s, b"r2", Bye())
+    desk.run()
+    assert desk.post.hub.alerts == {"r1": alert}
+    desk.run(0.1)
+    desk.run(0.1)
+    told = list[str]()
+    while watcher.poll(200):
+        topic, frame = watcher.recv_multipart()
+        news = unpack(frame, "news", 1 << 20, 1000)
+        if topic == STATUS:
+            told += [f"{robot} {said.decode()}" for robot, _, said in news["reports"]]
+        if topic == EVENTS:
+            told += [f"{one['robot']} {one['event']}" for one in news["events"]]
+    told = told[told.index("r1 before") :]
+    assert [one for one in told if one.startswith("r1")] == [
+        "r1 before",
+        "r1 robot_left",
+        "r1 robot_joined",
+        "r1 after",
+    ]
+    assert [one for one in told if one.startswith("r2")] == ["r2 last", "r2 very last", "r2 robot_left"]
+
+
+def test_no_figures_stay_of_a_robot_that_is_taken_out_with_a_call_open(desk: Desk) -> None:
+    desk.stage.send("r1")
+    desk.stage.core.remove(desk.stage.now_s, "r1", "its wheel is off")
+    desk.run()  # a gateway looks at who has left, then sends its answers
+    desk.stage.settle()
+    [answer] = desk.stage.answers
+    desk.post.hub.answered(answer)
+    assert answer.cause == "robot_left" and list(desk.post.hub.margins()) == []
+    assert desk.post.hub.statuses[answer.status] == 1, "it is an answer like any other"
 
 
 def test_the_folder_of_the_socket_is_private_or_refused(tmp_path: Path) -> None:

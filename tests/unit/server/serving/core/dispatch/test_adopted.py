@@ -77,6 +77,20 @@ def test_a_server_that_is_not_in_the_new_schedule_leaves_when_its_worker_has_end
     assert stage.core.warm_workers() == {"gpu0": 0, "gpu2": 1, "gpu3": 1, "spare/policy": 1, "spare/guard": 1}
 
 
+def test_a_server_that_changes_its_model_batches_by_the_times_of_the_new_one() -> None:
+    stage = full()
+    guard = Replica("gpu3", "guard", "gpu3", batch=4, service_ms={1: 20.0, 2: 22.0, 4: 25.0})
+    adopt(stage, replace(PLACEMENT, replicas={**PLACEMENT.replicas, "gpu3": guard}))
+    policy = Replica("gpu3", "policy", "gpu3", batch=2, service_ms={1: 200.0, 2: 390.0})
+    routes = {name: {**ROUTES[name], "system1": "gpu3"} for name in ("pick/0", "pick/1")}
+    adopt(stage, Placement({**PLACEMENT.replicas, "gpu3": policy}, {**ROUTES, **routes}, PLACEMENT.rates_hz))
+    stage.send("r0", 1)
+    stage.send("r1", 2)
+    stage.worker("gpu3/0.1")
+    [batch, *_] = stage.held["gpu3/0.1"]
+    assert len(batch.calls) == 1, "two together would be late for their 300 ms"
+
+
 def test_a_standby_that_stands_in_goes_on_doing_so() -> None:
     stage = full()
     stage.lose("gpu0/0.1")
