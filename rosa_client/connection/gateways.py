@@ -21,6 +21,7 @@ class KnownGateways:
     def __init__(self, endpoints: Sequence[str]) -> None:
         self._endpoints = tuple(endpoints)
         self._schedule: frozenset[str] = frozenset()  # endpoints of the gateways of one schedule
+        self._tokens: dict[str, str] = {}  # by endpoint: with which token each was left
         self._number = 0
         self._served = False
         self._until_s = inf  # when the next one's turn comes
@@ -47,6 +48,20 @@ class KnownGateways:
     def shares(self, one: str, other: str) -> bool:
         """Whether two gateways serve one schedule, so that a token of one counts with the other."""
         return one in self._schedule and other in self._schedule
+
+    def token(self, before: str, left_with: str, kept: str = "") -> str:
+        """The token with which to greet `current`, having left `before` with another or the same. `kept`: what a life
+        before this one was given by `current`.
+
+        One that was given by another gateway of the same schedule is the proof of the same slot. That they share it
+        may have been heard only from a gateway that was greeted without one.
+        """
+        self._tokens[before] = left_with
+        own = self._tokens.get(self.current, kept)
+        if left_with and self.shares(before, self.current):
+            return left_with
+        of_others = (token for one, token in self._tokens.items() if token and self.shares(one, self.current))
+        return own or next(of_others, "")
 
     def turns(self, now_s: float, ready: bool, cause: str) -> bool:
         """Whether to go to the next one now, which `current` then is. `cause`: why the robot is not served."""

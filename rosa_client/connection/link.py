@@ -58,7 +58,6 @@ class GatewayLink(Greeting):
         self._learned: Sequence[str] = ()  # what it has said last of the gateways of its schedule
         self._looked_s = -1e9  # whether the connection lasts
         self._stored = {one: None if token is None else token.at(one) for one in endpoints}
-        self._tokens: dict[str, str] = {}  # by endpoint: each gateway gives its own
         self._token = self._stored[endpoints[0]]
         super().__init__(
             endpoints[0], hello if self._token is None else replace(hello, token=self._token.load())
@@ -155,7 +154,6 @@ class GatewayLink(Greeting):
             return
         before, self.endpoint = self.endpoint, self._gateways.current
         log.warning("from the gateway at %s to %s: %s", before, self.endpoint, self.reason)
-        self._tokens[before] = self.hello.token
         with contextlib.suppress(zmq.ZMQError):
             self.socket.disconnect(before)
         with contextlib.suppress(zmq.Again):  # what it said last is for nobody
@@ -164,8 +162,7 @@ class GatewayLink(Greeting):
         self._handshakes.moved(self.endpoint)
         self._token = self._stored[self.endpoint]
         kept = self._token.load() if self._token is not None else ""
-        shared = self.hello.token and self._gateways.shares(before, self.endpoint)
-        self.begin_anew(self.hello.token if shared else self._tokens.get(self.endpoint, kept))
+        self.begin_anew(self._gateways.token(before, self.hello.token, kept))
         with contextlib.suppress(zmq.ZMQError):  # a name that cannot be one: the next one's turn comes
             self.socket.connect(self.endpoint)
 

@@ -159,7 +159,8 @@ class Refused:
     reason: str = declared(TEXT, "the same in words, and what to do", "")
     gateways: Sequence[str] = declared(
         Several(ANY_TEXT, MAX_GATEWAYS),
-        "endpoints of this gateway and of those of its schedule that may have a slot for the robot; empty: none has",
+        "endpoints of this gateway and of those of its schedule that may have a slot for the robot, or serve it with"
+        " the one that it has; empty: none has",
         (),
     )
 

@@ -17,7 +17,6 @@ class RoamingLink(Greeting):
         super().__init__(endpoints[0], hello)
         self.known = KnownGateways(endpoints)
         self.lost_s = inf  # when it hears that its connection has ended
-        self._tokens: dict[str, str] = {}
         self._learned: Sequence[str] = ()
 
     def take(self, message: Message) -> Response | None:
@@ -34,9 +33,7 @@ class RoamingLink(Greeting):
         if not self.known.turns(now_s, self.ready, self.cause):
             return ""
         before, self.endpoint = self.endpoint, self.known.current
-        self._tokens[before] = self.hello.token
-        shared = self.known.shares(before, self.endpoint)
-        self.begin_anew(self.hello.token if shared else self._tokens.get(self.endpoint, ""))
+        self.begin_anew(self.known.token(before, self.hello.token))
         self.lost_s = inf
         return before
 

@@ -151,12 +151,12 @@ class HomeSlots(Slots):
             words = (
                 "the slot of this robot is in a later schedule than the one that runs here; say hello again"
             )
-            return Refused("not_ready", words)
+            return Refused("not_ready", words, self._all())
         if claim is not None and self._holds(robot, *claim):
             slot, number = claim
             cold = self._cold(self.placement, slot)
             if cold is not None:
-                return not_ready(cold)
+                return replace(not_ready(cold), gateways=self._all())
             if self._home[slot] != self._here:
                 self._guests[slot] = (number, robot)
             return Taken(slot, token=token)
@@ -178,6 +178,11 @@ class HomeSlots(Slots):
         """Whether the robot has a slot that no schedule has had, as far as this gateway knows: it was away."""
         slots = [slot for slot in self.of_robot(robot) if task_of(slot) == task]
         return any(slot not in self._home for slot in (*slots, *([claim[0]] if claim is not None else ())))
+
+    def _all(self) -> tuple[str, ...]:
+        """Where the robot reaches the gateways of the schedule, this one first; its proof counts with each of them."""
+        others = (node for node in self._reach if node != self._here)
+        return tuple(self._reach[node] for node in (self._here, *others))
 
     def _with_room(self, task: str, robot: str) -> tuple[str, ...]:
         """Where the robot reaches the gateways that may have a slot of this task for it, or have given it one, this one

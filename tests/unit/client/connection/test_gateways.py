@@ -204,6 +204,39 @@ def test_a_gateway_that_is_left_alone_with_its_schedule_is_known_once() -> None:
     assert gateways.turns(30.0, False, "no_answer") and gateways.current == "here"
 
 
+def test_a_token_counts_with_every_gateway_of_its_schedule_whoever_told_of_it() -> None:
+    gateways = KnownGateways(["a", "elsewhere", "b", "c"])
+
+    def goes_on(left_with: str, kept: str = "") -> tuple[str, str]:
+        before = gateways.current
+        gateways.turns(0.0, True, "")  # so that its turn comes at once
+        assert gateways.turns(0.0, False, "disconnected")
+        return gateways.current, gateways.token(before, left_with, kept)
+
+    assert goes_on("proof") == ("elsewhere", ""), "nobody has said that it is of the same schedule"
+    assert goes_on("", "kept") == ("b", "kept"), "from an earlier life"
+    assert goes_on("kept") == ("c", "")
+    gateways.learn(["c", "b", "a"])  # by the refusal of one that was greeted without a token
+    assert goes_on("") == ("b", "kept")
+    assert goes_on("newer") == ("a", "newer")
+    assert goes_on("newer") == ("elsewhere", "")
+    assert goes_on("") == ("c", "newer")
+
+
+def test_a_proof_that_another_gateway_was_greeted_with_counts_here_too() -> None:
+    gateways = KnownGateways(["a", "b", "c"])
+    for _ in range(2):
+        before = gateways.current
+        gateways.turns(0.0, True, "")
+        assert gateways.turns(0.0, False, "disconnected")
+        greeted = gateways.token(before, "proof" if before == "a" else "")
+    assert (gateways.current, greeted) == ("c", "")
+    gateways.learn(["c", "b", "a"])
+    gateways.turns(0.0, True, "")
+    assert gateways.turns(0.0, False, "disconnected")
+    assert gateways.current == "b" and gateways.token("c", "") == "proof"
+
+
 def test_a_robot_that_was_told_one_gateway_goes_to_another_one_of_its_schedule_with_its_token(
     pair: tuple[Gateway, Gateway], tmp_path: Path
 ) -> None:

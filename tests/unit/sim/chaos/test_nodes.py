@@ -121,6 +121,28 @@ def test_what_was_answered_before_a_schedule_is_adopted_is_of_the_schedule_befor
     assert verdict.counts["adopted"] == 2
 
 
+# A robot that was started again is refused where it has its slot, as the servers of that are down, and looks further.
+LOOKS_FURTHER = Plan(
+    2183,
+    "p4",
+    8,
+    78.54,
+    (
+        Fault(69.744843, "node_killed", 9.408178, 0.446898, (1,)),
+        Fault(70.120423, "robot_restarted", 2.393635, 0.0, (2, 6, 7)),
+    ),
+    control_period_s=0.02,
+    nodes=3,
+)
+
+
+@pytest.mark.slow
+def test_a_robot_that_looks_further_while_its_servers_are_down_keeps_its_slot() -> None:
+    verdict = run(LOOKS_FURTHER)
+    assert not verdict.rule, verdict.words
+    assert verdict.counts["node_killed"] == 1
+
+
 # -- the watches can fail ----------------------------------------------------------------------------------------------
 
 

@@ -463,6 +463,7 @@ def test_a_robot_whose_gateway_is_gone_keeps_its_slot_at_another_one_and_nobody_
     pair.wait(1.0)
     again = pair.greet(pair.b, "r0", token=told.token)
     assert isinstance(again, m.Refused) and again.cause == "not_ready", "its System 1 was at a"
+    assert again.gateways == (GATEWAYS["b"], GATEWAYS["a"]), "with these its proof counts, too"
     pair = welcomed(
         Pair(
             replace(

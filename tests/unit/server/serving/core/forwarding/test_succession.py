@@ -302,6 +302,7 @@ def test_a_slot_of_a_later_schedule_is_not_exchanged_by_a_gateway_that_does_not_
     pair.a.core.on_gone(pair.now_s, b"r2")
     refused = pair.greet(pair.b, "r2", token=welcome.token)
     assert isinstance(refused, m.Refused) and refused.cause == "not_ready"
+    assert len(refused.gateways) == 2
     pair.lost = ()
     pair.wait(0.6)
     assert pair.b.core.epoch == 1
