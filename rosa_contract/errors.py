@@ -8,34 +8,34 @@ from typing import ClassVar
 
 
 class ContractError(ValueError):
-    """What was received or configured breaks the contract. The text says what came and what was expected."""
+    """Input or configuration breaks the contract. The text says what was found and what was expected."""
 
 
 # Why a configuration is refused. Programs compare these; the words beside them are for people and may change.
 CONFIG_CAUSES = {
     "unreadable": "the file cannot be opened",
     "too_large": "the file is too long, nested too deeply, or expands to too many values",
-    "syntax": "the text is not valid YAML, or JSON where that is expected",
-    "wrong_version": "the file has a schema version that this program does not read",
-    "duplicate_key": "a key or id occurs twice",
-    "unknown_key": "no such key in this section",
-    "missing": "a required key or part is not there",
-    "wrong_type": "a value of another type was expected",
+    "syntax": "the text is not valid YAML (or JSON, where that is expected)",
+    "wrong_version": "this program does not support the file's schema version",
+    "duplicate_key": "a key or id appears twice",
+    "unknown_key": "the section has no such key",
+    "missing": "a required key or part is missing",
+    "wrong_type": "a value has the wrong type",
     "wrong_length": "a list has too many or too few values",
     "out_of_range": "a number is too small, too large or not finite",
-    "unknown_name": "a name that does not exist in the file, or is not a choice of this key",
-    "conflict": "values that are each valid but contradict one another",
-    "invalid": "anything else; see the words",
+    "unknown_name": "a name that matches nothing in the file, or none of the key's choices",
+    "conflict": "values that are valid on their own contradict each other",
+    "invalid": "anything else; see the message",
 }
 
 
 @dataclass(frozen=True)
 class ConfigProblem:
-    """One mistake in a configuration. As text: the path, if there is one, a colon, and the words."""
+    """One mistake in a configuration. `str()` gives "path: words", or only the words if there is no path."""
 
-    path: str  # dotted, such as pick.components.system1.slo_ms; empty: the file as a whole
+    path: str  # dotted, such as pick.components.system1.slo_ms; empty: the whole file
     cause: str  # one of CONFIG_CAUSES
-    words: str  # what came, what was expected, what to do
+    words: str  # what was found, what was expected, and what to do
 
     def __post_init__(self) -> None:
         if self.cause not in CONFIG_CAUSES:
@@ -52,11 +52,12 @@ def same_place(one: str, other: str) -> bool:
 
 
 class ConfigError(ContractError):
-    """A configuration is wrong. `problems` holds every mistake that was found; `source` names the file or option."""
+    """A configuration is invalid. `problems` lists every mistake found; `source` names the file or option."""
 
     def __init__(self, source: str, problems: Sequence[ConfigProblem | str], read: object = None) -> None:
-        """A problem that is given as a text has the cause "invalid". `read`: what the file says, where the mistakes
-        leave enough of it to look for more; a wrong value is at its default."""
+        """`problems`: a plain string becomes a problem with the cause "invalid". `read`: the parsed content, if enough
+        of the file is valid to check further; invalid values are replaced by their defaults.
+        """
         self.source, self.read = source, read
         self.problems = [
             one if isinstance(one, ConfigProblem) else ConfigProblem("", "invalid", one) for one in problems
@@ -65,7 +66,7 @@ class ConfigError(ContractError):
         super().__init__(f"{source}: {count}\n" + "\n".join(f"  {problem}" for problem in self.problems))
 
     def with_more(self, more: Sequence[ConfigProblem]) -> ConfigError:
-        """The same with mistakes of what was `read`, but for those at places that are named already."""
+        """A copy with further problems of the `read` content added, except at paths already reported."""
         known = [one.path for one in self.problems if one.cause != "unknown_key"]
         new = [one for one in more if not any(same_place(one.path, path) for path in known)]
         return ConfigError(self.source, [*self.problems, *new])
@@ -73,21 +74,21 @@ class ConfigError(ContractError):
 
 # Why bytes are refused, and what a refusal of a message says on the wire. The words beside them are for people.
 CODEC_CAUSES = {
-    "version_mismatch": "the peer speaks another schema version",
-    "checksum_mismatch": "a header, an output or a compressed image was damaged on its way, or has no checksum",
-    "not_msgpack": "a header or an output is not msgpack",
-    "unexpected_message": "no such message type, or one that this peer does not send",
+    "version_mismatch": "the peer uses another schema version",
+    "checksum_mismatch": "a header, an output or a compressed image was corrupted in transit or has no checksum",
+    "not_msgpack": "a header or an output is not valid MessagePack",
+    "unexpected_message": "the message type is unknown, or this peer must not send it",
     "wrong_frame_count": "the message has more or fewer frames than its header says",
-    "too_large": "a message, a header, an array or an image is beyond its limit",
-    "bad_field": "a field of a header is missing, of the wrong type or out of range",
-    "bad_array": "an array has a type, a shape or a number of bytes that it must not have",
-    "bad_image": "the bytes of an image are not the image that is announced",
+    "too_large": "a message, header, array or image exceeds its size limit",
+    "bad_field": "a header field is missing, has the wrong type or is out of range",
+    "bad_array": "an array has an invalid type, shape or number of bytes",
+    "bad_image": "the image data does not match its announced encoding or size",
     "not_finite": "a number is NaN or infinite",
 }
 
 
 class CausedError(ContractError):
-    """A broken contract with a machine-readable `cause`: a key of the class's `CAUSES`, which says what it means."""
+    """A broken contract with a machine-readable `cause`, one of the keys of the class's `CAUSES`."""
 
     CAUSES: ClassVar[Mapping[str, str]] = {}
 

@@ -32,12 +32,12 @@ complete -o default -F _rosa rosa
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "completion",
-        help="print a script that completes commands and options in a shell",
-        description="Print a script that completes commands, options and choices. For bash:"
-        " rosa completion bash > ~/.local/share/bash-completion/completions/rosa."
-        " For zsh: rosa completion zsh >> ~/.zshrc. File names are completed as usual.",
+        help="print a shell completion script",
+        description="Print a shell script that completes commands, options and choices. For bash: rosa completion"
+        " bash > ~/.local/share/bash-completion/completions/rosa. For zsh: rosa completion zsh >>"
+        " ~/.zshrc. File names are completed as usual.",
     )
-    parser.add_argument("shell", choices=("bash", "zsh"), help="for which shell")
+    parser.add_argument("shell", choices=("bash", "zsh"), help="shell to complete in")
     return parser
 
 

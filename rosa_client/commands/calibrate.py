@@ -31,45 +31,50 @@ DISTANCE_M = 0.35
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """`rosa calibrate` and its commands."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        "calibrate", help="a camera's lens and its place, with a printed ChArUco board (docs/franka.md)"
+        "calibrate", help="calibrate a camera's lens and pose with a printed ChArUco board (docs/franka.md)"
     )
     inner = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
-    board = inner.add_parser("board", help="print the board in true scale")
-    board.add_argument("file", help=".pdf for a printer, .png for a screen")
+    board = inner.add_parser("board", help="write a calibration board to print at true scale")
+    board.add_argument("file", help="output file: .pdf for a printer, .png for a screen")
     board.add_argument(
-        "--board", default=BOARD, help="COLUMNSxROWS:SQUARE:MARKER in mm; default: %(default)s"
+        "--board", default=BOARD, help="COLUMNSxROWS:SQUARE:MARKER, sizes in mm; default: %(default)s"
     )
-    board.add_argument("--paper", default="a4", choices=("a4", "a3", "letter"))
+    board.add_argument("--paper", default="a4", choices=("a4", "a3", "letter"), help="paper size of the PDF")
     board.set_defaults(act=_board)
     camera = inner.add_parser(
         "camera",
-        help="focal length, optical centre, distortion",
-        description="Measure a camera's lens. Hold the board before the camera: near and far, in every corner of the "
-        "picture, tilted to all sides. Enter takes a picture, `done` solves.",
+        help="measure a camera's focal length, optical centre and distortion",
+        description="Calibrate a camera's lens. Hold the board in front of the camera: near and far, in every corner"
+        " of the picture, tilted in all directions. Press Enter to take a picture; type `done` to solve.",
     )
     _common(camera)
     camera.set_defaults(act=_camera)
     hand = inner.add_parser(
         "hand-eye",
-        help="where a camera is: fixed beside the arm, or on the hand",
-        description="Measure where a camera is. A camera on the hand looks at a board that lies still; before a fixed "
-        "camera the hand holds the board. Guide the arm to a pose and press Enter, or let it move by itself: --auto.",
+        help="measure a camera's pose, fixed beside the arm or on the hand",
+        description="Measure a camera's pose. A camera on the hand looks at a board that lies still; for a fixed"
+        " camera, the hand holds the board. Guide the arm to a pose and press Enter, or let the arm move"
+        " itself with --auto.",
     )
     _common(hand)
     hand.add_argument(
-        "--parent", default="", help="link that the camera is fixed to; default: the robot file's"
+        "--parent", default="", help="link that the camera is mounted on; default: from the robot file"
     )
     hand.add_argument(
-        "--auto", action="store_true", help="move through safe poses around where the arm stands"
+        "--auto", action="store_true", help="let the arm move through safe poses around its current one"
     )
-    hand.add_argument("--yes", action="store_true", help="with --auto: do not ask before the arm moves")
-    hand.add_argument("--poses", type=_poses, default=16, help="with --auto: how many; default: %(default)s")
+    hand.add_argument(
+        "--yes", action="store_true", help="with --auto: do not ask for confirmation before the arm moves"
+    )
+    hand.add_argument(
+        "--poses", type=_poses, default=16, help="with --auto: number of poses; default: %(default)s"
+    )
     hand.add_argument(
         "--distance",
         type=float,
         default=DISTANCE_M,
         metavar="M",
-        help="with --auto and a camera on the hand: from the hand to the board, m; default: %(default)s",
+        help="with --auto and a camera on the hand: distance from hand to board, m; default: %(default)s",
     )
     hand.set_defaults(act=_hand_eye)
     return parser
@@ -93,19 +98,24 @@ def _poses(text: str) -> int:
 
 def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("robot", help="robot file (YAML); the result is written into it")
-    parser.add_argument("camera", help="its name in the robot file")
-    parser.add_argument("--board", default=BOARD, help="as printed, measured; default: %(default)s")
+    parser.add_argument("camera", help="camera name in the robot file")
     parser.add_argument(
-        "--images", default="", metavar="FOLDER", help="solve pictures that were taken before"
+        "--board", default=BOARD, help="board dimensions, as measured on the print; default: %(default)s"
     )
     parser.add_argument(
-        "--save", default="", metavar="FOLDER", help="keep pictures here; default: a new folder"
+        "--images",
+        default="",
+        metavar="FOLDER",
+        help="use pictures from this folder instead of taking new ones",
     )
-    parser.add_argument("--name", default="panda0", help="the robot's namespace; default: panda0")
     parser.add_argument(
-        "--report", default="", metavar="FILE", help="default: report.png beside the pictures"
+        "--save", default="", metavar="FOLDER", help="save the pictures here; default: a new folder"
     )
-    parser.add_argument("--dry-run", action="store_true", help="print the result, write nothing")
+    parser.add_argument("--name", default="panda0", help="robot namespace; default: panda0")
+    parser.add_argument(
+        "--report", default="", metavar="FILE", help="report image; default: report.png beside the pictures"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print the result without writing it")
 
 
 # -- the commands -----------------------------------------------------------------------------------------------------

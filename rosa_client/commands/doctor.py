@@ -29,31 +29,37 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "doctor",
         help="check a robot before its first motion: machine, network, arm, cameras, keys",
-        description="Look at everything that a robot needs before its first motion, on the robot's machine. Start its "
-        "nodes first to have cameras and arm looked at too. Nothing moves. One line per check: ok, warn, fail or "
-        "skipped, what was found, what to do. Exit status: 0 nothing failed, 1 something did, 2 wrong input.",
+        description="Check everything that a robot needs before its first motion. Run it on the robot's machine;"
+        " start the robot's nodes first to include cameras and arm. Nothing moves. Prints one line per"
+        " check: ok, warn, fail or skipped, what was found, and what to do. Exit status: 0 no check"
+        " failed, 1 a check failed, 2 wrong input.",
     )
     parser.add_argument("robot", help="robot file (YAML)")
     parser.add_argument(
-        "--gateway", default="", metavar="ENDPOINT", help="server, such as tcp://gpu-box:5570"
+        "--gateway", default="", metavar="ENDPOINT", help="server endpoint, such as tcp://gpu-box:5570"
     )
     parser.add_argument(
-        "--config", default="", metavar="FILE", help="factory file: deadlines and models' needs"
+        "--config",
+        default="",
+        metavar="FILE",
+        help="factory file, to check deadlines and what the models need",
     )
-    parser.add_argument("--keys", default="", metavar="FOLDER", help="key folder of this robot")
+    parser.add_argument("--keys", default="", metavar="FOLDER", help="this robot's key folder")
     parser.add_argument(
-        "--name", default="panda0", help="its namespace and name at the server; default: panda0"
+        "--name", default="panda0", help="robot namespace, also its name at the server; default: panda0"
     )
     parser.add_argument(
         "--arm",
         type=_host_port,
         default="",
         metavar="HOST[:PORT]",
-        help="the arm's own computer; without it none is connected to",
+        help="address of the arm's own computer, which is contacted only if this is given",
     )
-    parser.add_argument("--recordings", default=".", metavar="FOLDER", help="whose disk is looked at")
     parser.add_argument(
-        "--seconds", type=_seconds, default=3.0, metavar="S", help="listen to cameras so long, s"
+        "--recordings", default=".", metavar="FOLDER", help="recordings folder, to check its free disk space"
+    )
+    parser.add_argument(
+        "--seconds", type=_seconds, default=3.0, metavar="S", help="how long to listen to cameras, s"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser

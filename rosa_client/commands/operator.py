@@ -41,27 +41,25 @@ LATECOMERS_S = 1.5  # how long `stop all` waits for robots that were not found w
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """`rosa operator` and its commands."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        "operator", help="see which robots wait for a person, decide, stop (needs ROS 2)"
+        "operator", help="list robots that need an operator, answer alerts, emergency stop (needs ROS 2)"
     )
     inner = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
-    listed = _command(inner, _list, "list", "every robot, what it does, and what it waits for")
+    listed = _command(inner, _list, "list", "list every robot, its state and its open alert")
     form = listed.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="for machines")
-    form.add_argument("--watch", action="store_true", help="again every second, until Ctrl-C")
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--watch", action="store_true", help="refresh every second until Ctrl-C")
     decide = _command(inner, _decide, "decide", "answer a robot's alert")
-    decide.add_argument("robot", help="its namespace, such as panda0")
+    decide.add_argument("robot", help="robot namespace, such as panda0")
     decide.add_argument("choice", help="one of the alert's choices, such as resume")
-    decide.add_argument(
-        "--alert", type=_number, help="number of the alert that is meant; default: the open one"
-    )
+    decide.add_argument("--alert", type=_number, help="alert number; default: the open alert")
     _signed(decide)
-    stop = _command(inner, _stop, "stop", "emergency stop; stays until it is released")
-    stop.add_argument("robot", help="its namespace, or all")
-    release = _command(inner, _release, "release", "release an emergency stop; nothing moves by this alone")
-    release.add_argument("robot", help="its namespace")
+    stop = _command(inner, _stop, "stop", "trigger an emergency stop, which holds until released")
+    stop.add_argument("robot", help="robot namespace, or all")
+    release = _command(inner, _release, "release", "release an emergency stop; this alone moves nothing")
+    release.add_argument("robot", help="robot namespace")
     _signed(release)
-    audit = _command(inner, _audit, "audit", "the last decisions: who, when, what, why")
-    audit.add_argument("robot", nargs="?", default="", help="its namespace; default: every robot")
+    audit = _command(inner, _audit, "audit", "show the latest decisions: who, when, what and why")
+    audit.add_argument("robot", nargs="?", default="", help="robot namespace; default: all robots")
     return parser
 
 
@@ -73,14 +71,14 @@ def main(arguments: argparse.Namespace) -> int:
 def _command(inner: Any, act: Callable[[argparse.Namespace], int], name: str, text: str) -> Any:
     parser = inner.add_parser(name, help=text)
     parser.add_argument(
-        "--wait", type=_seconds, default=5.0, metavar="S", help="look for robots this long, s"
+        "--wait", type=_seconds, default=5.0, metavar="S", help="how long to look for robots, s"
     )
     parser.set_defaults(act=act)
     return parser
 
 
 def _signed(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--why", required=True, help="in your words; it is kept with the decision")
+    parser.add_argument("--why", required=True, help="your reason, recorded with the decision")
     parser.add_argument("--by", default=_me(), help="who decides; default: %(default)s")
 
 

@@ -38,18 +38,18 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     """`rosa run`."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "run",
-        help="give a robot its task and follow it to its end (needs ROS 2)",
-        description="Give a robot its task and show its rounds until it ends. Ctrl-C cancels the task and waits for "
-        "the robot to end it; Ctrl-C again leaves at once. " + STATUSES,
+        help="start a robot's task and follow it to the end (needs ROS 2)",
+        description="Start a robot's task and print its rounds until it ends. Ctrl-C cancels the task and waits for "
+        "the robot to end it; a second Ctrl-C exits immediately. " + STATUSES,
     )
     parser.add_argument(
-        "task", nargs="?", default="", help="default: the task that the robot was brought up with"
+        "task", nargs="?", default="", help="task; default: the one that the robot was started with"
     )
     parser.add_argument(
         "--prompt",
         default="",
         metavar="TEXT",
-        help="what to do, in words; default: as the configuration says",
+        help="what to do, in words; default: the prompt in the configuration",
     )
     parser.add_argument(
         "--parameter",
@@ -57,21 +57,23 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="what a name in braces of the configuration's prompts stands for",
+        help="value for a {NAME} placeholder in the configuration's prompts",
     )
-    parser.add_argument("--robot", default="", help="its namespace, such as panda0; default: the only one")
+    parser.add_argument(
+        "--robot", default="", help="robot namespace, such as panda0; default: the only robot"
+    )
     parser.add_argument(
         "--timeout",
         type=_seconds,
         default=0.0,
         metavar="S",
-        help="give up after this long, s, not counting the time for which a human is waited for; default: never",
+        help="give up after this long, s, not counting time spent waiting for a human; default: never",
     )
     parser.add_argument(
-        "--wait", type=_seconds, default=10.0, metavar="S", help="look for the robot this long, s"
+        "--wait", type=_seconds, default=10.0, metavar="S", help="how long to look for the robot, s"
     )
     parser.add_argument(
-        "--json", action="store_true", help="print the result as JSON, everything else to stderr"
+        "--json", action="store_true", help="print the result as JSON and everything else to stderr"
     )
     return parser
 

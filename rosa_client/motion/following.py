@@ -44,21 +44,21 @@ class Follow(Enum):
     """What the arm gets."""
 
     SETPOINTS = "setpoints"
-    STOPPING = "setpoints that come to rest"
+    STOPPING = "setpoints that slow down to rest"
     NOTHING = "nothing"
-    RETURNING = "setpoints that return to where it stands"
-    LED = "nothing but the command that leads it to where it stands"
+    RETURNING = "setpoints that return to the arm's actual position"
+    LED = "a single command that takes it to its measured position"
 
 
 class Event(Enum):
     """What happens to it."""
 
-    FAULT = "it cannot move, or nobody knows where it is, or it is stopped"
-    RESTED = "its setpoints no longer change"
-    NEAR = "the fault is over, and it is at its last setpoint"
-    MOVED = "the fault is over, it is not at its last setpoint, and its controller is"
-    LET_GO = "the fault is over, and its controller may have been stopped"
-    ARRIVED = "the time of the command is over"
+    FAULT = "the arm cannot move, its position is unknown, or it was stopped"
+    RESTED = "the setpoints have stopped changing"
+    NEAR = "the fault is over, and the arm is at its last setpoint"
+    MOVED = "the fault is over; the controller still holds the last setpoint, but the arm is elsewhere"
+    LET_GO = "the fault is over, and the controller may have been stopped"
+    ARRIVED = "the time given to that command has passed"
 
 
 TRANSITIONS = {

@@ -11,14 +11,14 @@ from rosa_contract.wire.messages import Array
 
 
 class ActionQueue:
-    """Hands out the actions of a chunk one by one, and asks for the next chunk when they are used up.
+    """Returns the actions of a chunk one by one and requests the next chunk when they are used up.
 
-    The caller keeps the pace: one action per step of the chunk. For an arm, `rosa_client.motion.chunk_player` plays
-    chunks by time instead, within the arm's limits.
+    The caller sets the pace: one action per step of the chunk. To play chunks on an arm by time and within its limits,
+    use `rosa_client.motion.chunk_player`.
     """
 
     def __init__(self, robot: Robot, steps: int = 0) -> None:
-        """`steps`: how many actions of each chunk are used; 0: as many as the server chose, or all."""
+        """`steps`: number of actions to use from each chunk; 0: as many as the server chose, or all of them."""
         if steps < 0:
             raise ValueError(f"steps: expected 0 or more, got {steps}")
         self._robot, self._steps = robot, steps
@@ -26,8 +26,9 @@ class ActionQueue:
         self.chunk: Answer | None = None  # the newest
 
     def next(self, observation: Observation, **how: Any) -> Array:
-        """The next action, (values,) float32. `how`: as for `Robot.infer`, whose errors it raises. After an error
-        nothing of an older chunk is handed out."""
+        """Return the next action, (values,) float32. `how`: keyword arguments for `Robot.infer`, whose errors it
+        raises. After an error, no action of an older chunk is returned.
+        """
         if self._next >= self._end:
             self._next = self._end = 0
             self.chunk = self._robot.infer(observation, **how)
@@ -39,5 +40,5 @@ class ActionQueue:
         return action
 
     def clear(self) -> None:
-        """Forget what is left, as at the beginning of an episode."""
+        """Discard the remaining actions, for example when an episode begins."""
         self._next = self._end = 0

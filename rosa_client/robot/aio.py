@@ -24,7 +24,7 @@ LOOK_EVERY_S = 0.25  # at a connection on which nothing happens: signs of life, 
 
 
 class AsyncRobot:
-    """As `Robot`, with `await`. All calls from one event loop; different components may be called at the same time."""
+    """Like `Robot`, for asyncio. Use it from one event loop; different components may be called concurrently."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class AsyncRobot:
         spaces: Sequence[str] = (),
         resumes: bool = True,
     ) -> None:
-        """Arguments as of `Robot`. `resumes`: a robot with a name gets it back after its program has crashed."""
+        """Arguments as for `Robot`. `resumes`: a named robot can reclaim its name after its program has crashed."""
         self._connect = connector(server, task, name, keys, encoding, spaces, resumes)
         self._deadline_ms, self._connect_within_s, self._encoding = deadline_ms, connect_within_s, encoding
         self._link: GatewayLink | None = None
@@ -59,7 +59,7 @@ class AsyncRobot:
         deadline_ms: float | None = None,
         overlap: Overlap | None = None,
     ) -> Answer:
-        """As `Robot.infer`. A call whose task is cancelled is cancelled at the server too."""
+        """Like `Robot.infer`. Cancelling the asyncio task also cancels the call at the server."""
         seen = seen_in(observation, self._encoding)
         _, calls = self._connected_for(seen)
         deadline_ms = self._deadline_ms if deadline_ms is None else deadline_ms
@@ -125,8 +125,9 @@ class AsyncRobot:
             self._look = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._watch)
 
     def close(self) -> None:
-        """Say goodbye; calls that are under way end with the cause `closed`. May be called twice, and after the event
-        loop has ended."""
+        """Disconnect. Calls in progress fail with the cause `closed`. May be called twice, and after the event loop has
+        ended.
+        """
         if self._closed:
             return
         self._closed = True

@@ -12,20 +12,20 @@ from rosa_contract.wire.messages import Array, Output, Response
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one call. Times in ms: `round_trip_ms` is this side's, the others are the server's own."""
+    """The answer to one call. Times are in ms; `round_trip_ms` is measured here, the others on the server."""
 
-    arrays: Mapping[str, Array]
-    text: str  # of a planner
-    verdict: str  # of a safety checker or a monitor
-    horizon: int  # steps of the chunk that are to be played, where the server chooses them; else 0
-    round_trip_ms: float
-    queue_ms: float
-    inference_ms: float
-    batch_size: int
+    arrays: Mapping[str, Array]  # the model's arrays by name
+    text: str  # output of a planner
+    verdict: str  # output of a safety checker or monitor
+    horizon: int  # number of steps of the chunk to play, if the server chose it; otherwise 0
+    round_trip_ms: float  # from sending the request to receiving the answer
+    queue_ms: float  # time in the server's queue
+    inference_ms: float  # time in the model
+    batch_size: int  # number of requests in the batch
 
     @property
     def actions(self) -> Array:
-        """The action chunk, (horizon, values) float32: joint positions, or in the space whose name is in `arrays`.
+        """The action chunk, (horizon, values) float32: joint positions, or another action space named in `arrays`.
 
         Raises `RobotError` (`no_actions`).
         """
@@ -40,7 +40,7 @@ class Answer:
 
     @property
     def steps(self) -> int:
-        """How many rows of `actions` are to be played."""
+        """Number of rows of `actions` to play."""
         return min(self.horizon, len(self.actions)) or len(self.actions)
 
 

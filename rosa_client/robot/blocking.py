@@ -24,8 +24,9 @@ ALIVE_EVERY_S = 0.5  # a robot that says nothing loses its place in a schedule
 
 
 class Robot:
-    """One robot at a ROSA server. It introduces itself with its first observation, comes back by itself after a loss of
-    the connection, and may be used from several threads, one call after the other."""
+    """A robot connected to a ROSA server. It connects with its first observation and reconnects by itself after a lost
+    connection. It may be shared by threads; calls then run one after another.
+    """
 
     def __init__(
         self,
@@ -39,12 +40,11 @@ class Robot:
         encoding: str = "jpeg",
         spaces: Sequence[str] = (),
     ) -> None:
-        """`server`: such as tcp://gpu-box:5570. `task`: a task of the server's factory file. `name`: the robot's own;
-        made up where there is none. `keys`: key folder, for a server that demands keys. `deadline_ms`: of a call,
-        counted from when it leaves. `connect_within_s`: how long the first call waits for a welcome. `encoding`: how
-        camera frames travel: jpeg, png or rgb8 (raw). `spaces`: in which spaces besides joint positions this program
-        carries out actions by itself, such as tool_step_delta (docs/bring_your_own.md). Raises `ValueError` for what
-        cannot be meant.
+        """`server`: endpoint, such as tcp://gpu-box:5570. `task`: a task in the server's factory file. `name`: robot
+        name; generated if empty. `keys`: key folder, if the server requires keys. `deadline_ms`: deadline of a call,
+        counted from sending. `connect_within_s`: how long the first call waits to be accepted. `encoding`: how camera
+        frames are sent: jpeg, png or rgb8 (raw). `spaces`: action spaces besides joint positions that this program can
+        execute itself, such as tool_step_delta (docs/bring_your_own.md). Raises `ValueError` for invalid arguments.
         """
         self._connect = connector(server, task, name, keys, encoding, spaces)
         self._deadline_ms, self._connect_within_s, self._encoding = deadline_ms, connect_within_s, encoding
@@ -67,8 +67,8 @@ class Robot:
         """Send an observation and wait for the answer.
 
         `observation`: camera -> (height, width, 3) uint8 RGB, and state -> (length,) numbers. `prompt`: what to do.
-        `overlap`: what the robot plays meanwhile, which the chunk then joins (real-time chunking).
-        Raises `DeadlineMissed` when none came in time, and `RobotError` with its `cause` for all else.
+        `overlap`: the actions played in the meantime, which the new chunk continues (real-time chunking). Raises
+        `DeadlineMissed` if no answer arrives in time, and `RobotError` with a `cause` for any other failure.
         """
         seen = seen_in(observation, self._encoding)
         if self._link is not None:
@@ -112,7 +112,7 @@ class Robot:
                     self._link.poll(0.0, time.monotonic())
 
     def close(self) -> None:
-        """Say goodbye; a call that another thread waits for ends with the cause `closed`. May be called twice."""
+        """Disconnect. A call in progress in another thread fails with the cause `closed`. May be called twice."""
         self._closed.set()
         if self._link is not None and self._pid != os.getpid():
             return  # a forked process: the robot goes on in the other one

@@ -26,7 +26,9 @@ ENDS_WITHIN_S = 10.0
 
 
 class RobotGroup:
-    """`count` robots in a separate thread, each with a place at the server; their calls share batches."""
+    """`count` robots, run in a separate thread. Each is a robot of its own at the server; their calls can share
+    batches.
+    """
 
     def __init__(
         self,
@@ -40,7 +42,9 @@ class RobotGroup:
         connect_within_s: float = CONNECT_WITHIN_S,
         encoding: str = "jpeg",
     ) -> None:
-        """Arguments as of `Robot`. `name`: the robots are called name-0, name-1, ...; with `keys`, each has its own."""
+        """Arguments as for `Robot`. `name`: the robots are named name-0, name-1, ...; with `keys`, each robot has its
+        own.
+        """
         if count < 1:
             raise ValueError(f"count: expected 1 or more, got {count}")
         self.count = count
@@ -71,10 +75,10 @@ class RobotGroup:
         deadline_ms: float | None = None,
         overlaps: Mapping[int, Overlap] | None = None,
     ) -> dict[int, Answer]:
-        """Ask for each robot that has an observation, all at the same time; returns their answers by robot.
+        """Call the server for every robot in `observations` at the same time; return the answers by robot.
 
-        `prompts`: one for all, or by robot. Every call ends before this returns; the first error of the lowest robot is
-        raised then: `RobotError`, as of `Robot.infer`.
+        `prompts`: one for all robots, or one per robot. Returns when every call has ended. If calls failed, raises the
+        `RobotError` of the robot with the lowest number, as `Robot.infer` does.
         """
         if unknown := sorted(set(observations) - set(range(self.count))):
             raise ValueError(f"there are robots 0 to {self.count - 1}, not {unknown}")
@@ -105,7 +109,7 @@ class RobotGroup:
         return answers
 
     def close(self) -> None:
-        """All say goodbye; calls that are under way end with the cause `closed`. May be called twice."""
+        """Disconnect all robots. Calls in progress fail with the cause `closed`. May be called twice."""
         if self._pid != os.getpid():
             return  # a forked process: the robots go on in the other one
         with self._lock:
@@ -143,18 +147,19 @@ def _result(future: Future[Any]) -> Any:
 
 
 class GroupQueue:
-    """One action at a time for every robot of a group: one that has used up its chunk asks for the next."""
+    """One action at a time for every robot of a group. A robot that has used up its chunk requests the next."""
 
     def __init__(self, group: RobotGroup, steps: int = 0) -> None:
-        """`steps`: how many actions of each chunk are used; 0: as many as the server chose, or all."""
+        """`steps`: number of actions to use from each chunk; 0: as many as the server chose, or all of them."""
         if steps < 0:
             raise ValueError(f"steps: expected 0 or more, got {steps}")
         self._group, self._steps = group, steps
         self._left: dict[int, list[Array]] = {}
 
     def next(self, observations: Sequence[Observation], **how: Any) -> Array:
-        """The next action of each robot, (robots, values) float32. `how`: as for `RobotGroup.infer`, whose errors it
-        raises. After an error nothing of an older chunk is handed out."""
+        """Return the next action of every robot, (robots, values) float32. `how`: keyword arguments for
+        `RobotGroup.infer`, whose errors it raises. After an error, no action of an older chunk is returned.
+        """
         if len(observations) != self._group.count:
             raise ValueError(f"expected {self._group.count} observations, got {len(observations)}")
         due = {number: seen for number, seen in enumerate(observations) if not self._left.get(number)}
@@ -169,7 +174,7 @@ class GroupQueue:
         return np.stack([self._left[number].pop(0) for number in range(self._group.count)])
 
     def clear(self, number: int | None = None) -> None:
-        """Forget what is left of one robot, or of all, as at the beginning of an episode."""
+        """Discard the remaining actions of one robot, or of all, for example when an episode begins."""
         if number is None:
             self._left.clear()
         else:

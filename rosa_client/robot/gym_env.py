@@ -20,10 +20,10 @@ SAME_STEP = (
 
 
 class RosaEnv:
-    """Steps without an action: `env.step()` asks the server when the last chunk is used up.
+    """Wraps an environment so that `env.step()` needs no action: it takes actions from the server, chunk by chunk.
 
-    Each environment of a vector is a separate robot, and their calls share batches. All else is the wrapped
-    environment's.
+    Each environment of a vector is a separate robot, and their calls can share batches. All other attributes are those
+    of the wrapped environment.
     """
 
     def __init__(
@@ -38,9 +38,11 @@ class RosaEnv:
         steps: int = 0,
         **how: Any,
     ) -> None:
-        """`observe`: an observation of one environment -> what `Robot.infer` takes; default: it is one already.
-        `act`: a row of the model's actions -> an action of one environment; default: as it is. `steps`: of each chunk;
-        0: as many as the server chose, or all. `how`: as for `RobotGroup`."""
+        """`observe`: converts an observation of one environment to the input of `Robot.infer`; default: unchanged.
+        `act`: converts a row of the model's actions to an action of one environment; default: unchanged. `steps`:
+        number of actions to use from each chunk; 0: as many as the server chose, or all of them. `how`: keyword
+        arguments for `RobotGroup`.
+        """
         self.env = env
         self._vector = hasattr(env, "num_envs")
         self._observe, self._act, self._prompt = (
@@ -57,14 +59,14 @@ class RosaEnv:
         self._ended = np.zeros(self._group.count, bool)
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """As the environment's; nothing of an older chunk is played."""
+        """Reset the environment and discard the remaining actions."""
         self._queue.clear()
         self._ended[:] = False
         self._seen, info = self.env.reset(**options)
         return self._seen, info
 
     def step(self, action: Any = None) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """As the environment's. Without an action, those of the server: raises `RobotError`, as of `Robot.infer`."""
+        """Step the environment. Without `action`, use the server's; raises `RobotError` as `Robot.infer` does."""
         if action is None:
             action = self.actions()
         self._seen, reward, terminated, truncated, info = self.env.step(action)
@@ -75,7 +77,7 @@ class RosaEnv:
         return self._seen, reward, terminated, truncated, info
 
     def actions(self) -> Any:
-        """The server's next action for where the environment is now. Raises `RobotError`."""
+        """The server's next action for the environment's current observation. Raises `RobotError`."""
         if self._seen is None:
             raise RuntimeError("reset the environment first")
         seen = [self._observe(self._of(number)) for number in range(self._group.count)]
@@ -83,7 +85,7 @@ class RosaEnv:
         return np.stack(rows) if self._vector else rows[0]
 
     def close(self) -> None:
-        """The robots leave the server, and the environment closes."""
+        """Disconnect the robots and close the environment."""
         self._group.close()
         self.env.close()
 

@@ -26,9 +26,9 @@ Rgb = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """One camera frame. `data` is any bytes-like object: it is passed on as it came, never copied into a header."""
+    """One camera frame. `data` is any bytes-like object and is sent as it is, without a copy."""
 
-    encoding: str  # one of ENCODINGS
+    encoding: str  # jpeg, png or rgb8 (raw)
     height: int  # px
     width: int  # px
     data: bytes | memoryview

@@ -80,73 +80,78 @@ DURATION = Number(0.0, MAX_DURATION_MS)
 
 @dataclass(frozen=True, kw_only=True)
 class CameraInfo:
-    """What a robot says about one camera when it says hello. Named arguments only: height and width look alike."""
+    """One camera, as a robot describes it in its hello. Keyword arguments only, because height and width are easily
+    swapped.
+    """
 
     height: int = declared(SIDE, "px")
     width: int = declared(SIDE, "px")
-    encoding: str = declared(Choice(ENCODINGS), "how its pictures travel")
+    encoding: str = declared(Choice(ENCODINGS), "encoding of its pictures")
 
 
 @dataclass(frozen=True)
 class Hello:
-    """A robot introduces itself; repeated every second without traffic, so it is also the sign of life."""
+    """A robot introduces itself. Repeated every second without other traffic, so it also serves as a heartbeat."""
 
-    robot_id: str = declared(NAME, "what the robot is called")
-    task: str = declared(NAME, "what it does, a task of the server's factory file")
-    cameras: Mapping[str, CameraInfo] = declared(Map(Object(CameraInfo), MAX_IMAGES), "its cameras", dict)
+    robot_id: str = declared(NAME, "robot name")
+    task: str = declared(NAME, "its task, as named in the server's factory file")
+    cameras: Mapping[str, CameraInfo] = declared(
+        Map(Object(CameraInfo), MAX_IMAGES), "camera name -> description", dict
+    )
     state: Mapping[str, int] = declared(
-        Map(Whole(1, MAX_LENGTH), MAX_ARRAYS), "its states: number of values", dict
+        Map(Whole(1, MAX_LENGTH), MAX_ARRAYS), "state name -> number of values", dict
     )
     token: str = declared(
-        SHORT_TEXT, "from the last welcome, so that nobody else resumes under its name; empty at first", ""
+        SHORT_TEXT,
+        "token from the last welcome, so that no one else can resume under this name; empty at first",
+        "",
     )
     actions: Sequence[str] = declared(
         Several(NAME, MAX_SPACES),
-        "the spaces besides joint positions in which it takes actions (`config/spaces.py`)",
+        "action spaces that it accepts besides joint positions (`config/spaces.py`)",
         (),
     )
 
 
 @dataclass(frozen=True)
 class Welcome:
-    """The robot may send requests for these components; sent again when the rates change."""
+    """The robot is accepted and may send requests for these components. Sent again when the rates change."""
 
     models: Mapping[str, str] = declared(Map(ANY_TEXT, MAX_BATCH), "component -> model", dict)
     rates_hz: Mapping[str, float] = declared(
         Map(Number(0.0, MAX_RATE_HZ), MAX_BATCH),
-        "component -> calls per second that the robot must not exceed, from the schedule; without an entry: no limit",
+        "component -> maximum calls per second, from the schedule; no entry: no limit",
         dict,
     )
     cameras: Mapping[str, Sequence[str]] = declared(
         Map(Several(ANY_TEXT, MAX_IMAGES), MAX_BATCH),
-        "component -> the cameras that its model takes; a request with others is invalid",
+        "component -> cameras that its model takes; a request with any other camera is invalid",
         dict,
     )
-    token: str = declared(SHORT_TEXT, "what to say hello with the next time", "")
+    token: str = declared(SHORT_TEXT, "token to send in the next hello", "")
     catch_up: float = declared(
-        Number(0.0, MAX_CATCH_UP), "how many periods of its rate a robot that is late may make up for", 0.0
+        Number(0.0, MAX_CATCH_UP), "number of periods that a late robot may catch up", 0.0
     )
     starts_ms: Mapping[str, float] = declared(
         Map(Number(0.0, MAX_START_MS), MAX_BATCH),
-        "component -> its first call is not sent before this time has passed, and a periodic one keeps that phase;"
-        " without an entry: at once",
+        "component -> delay before its first call; periodic calls keep this phase; no entry: no delay",
         dict,
     )
     permits: Sequence[str] = declared(
-        Several(ANY_TEXT, MAX_BATCH), "components that may be called faster than `rates_hz` with a permit", ()
+        Several(ANY_TEXT, MAX_BATCH), "components that may exceed `rates_hz` with a permit", ()
     )
-    cancels: bool = declared(FLAG, "the gateway understands `Cancel`", False)
-    tasks: bool = declared(FLAG, "it understands `Request.progress` and `TaskEnds`", False)
+    cancels: bool = declared(FLAG, "the gateway supports `Cancel`", False)
+    tasks: bool = declared(FLAG, "the gateway supports `Request.progress` and `TaskEnds`", False)
     status_hz: float = declared(
         Number(0.0, MAX_STATUS_HZ),
-        "how often the robot may say how it is (`Status`), and the gateway hands on what a person decides (`Decide`);"
-        " 0: it does not want to know",
+        "maximum rate of `Status` reports; the gateway then also forwards operator decisions (`Decide`);"
+        " 0: it wants no reports",
         0.0,
     )
     gateways: Sequence[str] = declared(
         Several(ANY_TEXT, MAX_GATEWAYS),
-        "endpoints of all gateways of this schedule, this one first: with any of them the robot keeps its task and its"
-        " slot; empty: there is no other one",
+        "endpoints of all gateways that share the schedule, this one first; the robot keeps its task and"
+        " slot at any of them; empty: this is the only one",
         (),
     )
 
@@ -155,12 +160,12 @@ class Welcome:
 class Refused:
     """The last message was not accepted."""
 
-    cause: str = declared(Choice(REFUSALS), "why")
-    reason: str = declared(TEXT, "the same in words, and what to do", "")
+    cause: str = declared(Choice(REFUSALS), "why the message was refused")
+    reason: str = declared(TEXT, "explanation, and what to do", "")
     gateways: Sequence[str] = declared(
         Several(ANY_TEXT, MAX_GATEWAYS),
-        "endpoints of this gateway and of those of its schedule that may have a slot for the robot, or serve it with"
-        " the one that it has; empty: none has",
+        "endpoints of this gateway and of others of its schedule that may have a slot for the robot, or serve it with"
+        " the slot it has; empty: none has",
         (),
     )
 
@@ -171,150 +176,157 @@ class Refused:
 
 @dataclass(frozen=True)
 class Bye:
-    """The robot leaves; its waiting requests are dropped."""
+    """The robot leaves. Its waiting requests are dropped."""
 
 
 @dataclass(frozen=True)
 class Ready:
-    """The robot would call this component now, were it not for its rate: it asks for a permit."""
+    """The robot wants to call this component sooner than its rate allows, and asks for a permit."""
 
-    component: str = declared(NAME, "which one")
+    component: str = declared(NAME, "component name")
 
 
 @dataclass(frozen=True)
 class Permit:
-    """The answer to `Ready`: the robot may call the component once, now."""
+    """Answer to `Ready`: the robot may call the component once, now."""
 
-    component: str = declared(NAME, "which one")
+    component: str = declared(NAME, "component name")
 
 
 @dataclass(frozen=True)
 class ImageHead:
-    """What a request's header says of one picture; the picture is the frame in the same place."""
+    """Header entry for one picture of a request; the picture itself is in the frame at the same position."""
 
-    camera: str = declared(SHORT_TEXT, "which one; each once")
-    encoding: str = declared(Choice(ENCODINGS), "of the frame")
+    camera: str = declared(SHORT_TEXT, "camera name; at most one picture per camera")
+    encoding: str = declared(Choice(ENCODINGS), "encoding of the frame")
     height: int = declared(SIDE, "px")
     width: int = declared(SIDE, "px")
-    checksum: int = declared(Whole(0, 0xFFFFFFFF), "CRC-32 of a compressed picture; 0 of a raw one")
+    checksum: int = declared(Whole(0, 0xFFFFFFFF), "CRC-32 of a compressed picture; 0 for a raw one")
 
 
 @dataclass(frozen=True)
 class Request:
-    """One component call with one observation."""
+    """A call of one component with one observation."""
 
-    request_id: int = declared(ID, "the robot's own number of the call; its answer has the same")
-    component: str = declared(NAME, "which component of its task")
+    request_id: int = declared(ID, "call number chosen by the robot and repeated in the response")
+    component: str = declared(NAME, "component of the robot's task")
     budget_ms: float = declared(
         Number(0.0, MAX_BUDGET_MS),
-        "what remains of the deadline when the request leaves the robot, without what the way takes at least",
+        "time left until the deadline when the request leaves the robot, minus the minimum network time",
     )
-    prompt: str = declared(TEXT, "text for the model", "")
-    state: Mapping[str, Array] = declared(ARRAYS, "the robot's state", dict)
+    prompt: str = declared(TEXT, "prompt for the model", "")
+    state: Mapping[str, Array] = declared(ARRAYS, "state values", dict)
     images: Mapping[str, EncodedImage] = declared(
         InFrames(
             "list of {camera, encoding, height, width, checksum} in the header; each picture is a separate frame"
         ),
-        f"the pictures of up to {MAX_IMAGES} cameras; the checksum is the CRC-32 of a compressed one, 0 of a raw one",
+        f"pictures of up to {MAX_IMAGES} cameras; the checksum is the CRC-32 of a compressed picture, 0 for a raw one",
         dict,
     )
     horizon: Horizon | None = declared(
         Object(Horizon, contradiction),
-        "how the server chooses how many steps of the chunk are played; without it: it does not",
+        "policy by which the server chooses how many steps of the chunk to play; none: the server does"
+        " not choose",
         None,
     )
     observation: int | None = declared(
         ID,
-        "calls of one robot with the same number are about the very same pictures and state, so that a server may look"
-        " at them once; without it: nothing is shared",
+        "calls of one robot with the same number have identical pictures and state, so the server may"
+        " encode them once; none: nothing is shared",
         None,
     )
     overlap: Overlap | None = declared(
-        Object(Overlap, overlap_problem), "what the robot plays meanwhile; without it: it stands", None
+        Object(Overlap, overlap_problem), "what the robot plays meanwhile; none: it stands still", None
     )
     progress: Progress | None = declared(
         Object(Progress, strict=True),
-        "where it is in its task. Sent only where the robot's welcome said `tasks`",
+        "progress in its task; sent only if the welcome had `tasks`",
         None,
     )
 
 
 @dataclass(frozen=True)
 class Cancel:
-    """The robot waits for this request no more. It is still answered, unless it has been: `cancelled`.
+    """The robot no longer waits for this request. If it has not been answered yet, it is answered with `cancelled`.
 
-    Optional: a request that nobody cancels ends by its deadline. Sent only where the robot's welcome said `cancels`.
+    Optional: a request that is never cancelled ends by its deadline. Sent only if the welcome had `cancels`.
     """
 
-    request_id: int = declared(ID, "which one")
+    request_id: int = declared(ID, "number of the request to cancel")
 
 
 @dataclass(frozen=True)
 class TaskEnds:
-    """A task of the robot is over; the first request with its number began it.
+    """A task of the robot has ended. It began with the first request that carried its number.
 
-    Optional, as `Cancel` is: a request with another number ends the task before it as well, and nothing is learned
-    from its length. Sent only where the robot's welcome said `tasks`.
+    Optional, like `Cancel`: a request with another number also ends the previous task, but then the server does not
+    learn from its length. Sent only if the welcome had `tasks`.
     """
 
-    task: int = declared(ID, "its number")
-    outcome: str = declared(Choice(OUTCOMES), "how it ended")
+    task: int = declared(ID, "number of the task")
+    outcome: str = declared(Choice(OUTCOMES), "how the task ended")
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a model answers: arrays, a verdict, or text. It is a separate map in a separate frame."""
+    """A model's answer: arrays, a verdict or text. Sent as a separate map in its own frame."""
 
     arrays: Mapping[str, Array] = declared(
         ARRAYS,
-        "System 1: `actions` float32 (horizon, joints + grippers), or an array named as another space of the hello",
+        "System 1: `actions`, float32 (horizon, joints + grippers), or an array named after another space"
+        " from the hello",
         dict,
     )
-    verdict: str = declared(SHORT_TEXT, "safety and monitor: what they see", "")
-    text: str = declared(TEXT, "System 2: its plan", "")
+    verdict: str = declared(SHORT_TEXT, "safety and monitor: their verdict", "")
+    text: str = declared(TEXT, "System 2: the plan", "")
     horizon: int = declared(
-        Whole(0, MAX_STEPS), "steps of the chunk that the robot plays; 0: the request asked for none", 0
+        Whole(0, MAX_STEPS), "number of steps of the chunk to play; 0: the request had no horizon policy", 0
     )
-    horizon_reason: str = declared(Text(MAX_REASON_CHARS), "why as many", "")
+    horizon_reason: str = declared(Text(MAX_REASON_CHARS), "why the horizon has this length", "")
 
 
 @dataclass(frozen=True)
 class Response:
-    """The one final answer to a request. Times are the server's own."""
+    """The one final answer to a request. Times are measured on the server."""
 
-    request_id: int = declared(ID, "the request's number")
-    status: str = declared(Choice(STATUSES), "how it ended")
+    request_id: int = declared(ID, "number of the request")
+    status: str = declared(Choice(STATUSES), "how the request ended")
     cause: str = declared(
-        Choice(CAUSES, empty=True), "why; one that belongs to the status, empty with status `ok`", ""
+        Choice(CAUSES, empty=True), "why it ended so; belongs to the status; empty with status `ok`", ""
     )
-    reason: str = declared(TEXT, "the same in words", "")
-    queue_ms: float = declared(DURATION, "how long it waited", 0.0, always=True)
-    inference_ms: float = declared(DURATION, "how long the model took", 0.0, always=True)
-    batch_size: int = declared(Whole(0, MAX_BATCH), "how many requests ran together", 0, always=True)
-    output: Output | None = declared(InFrames("the second frame"), "with status `ok` only", None)
+    reason: str = declared(TEXT, "explanation of the cause", "")
+    queue_ms: float = declared(DURATION, "time in the queue", 0.0, always=True)
+    inference_ms: float = declared(DURATION, "time in the model", 0.0, always=True)
+    batch_size: int = declared(Whole(0, MAX_BATCH), "number of requests in the batch", 0, always=True)
+    output: Output | None = declared(
+        InFrames("the second frame"), "the model's output; only with status `ok`", None
+    )
     pace: float = declared(
         Number(0.0, MAX_PACE),
-        "for the next seconds the robot may call at this multiple of its rate; 0: nothing is said",
+        "for the next few seconds, the robot may call at this multiple of its rate; 0: no change",
         0.0,
     )
 
 
 @dataclass(frozen=True)
 class HealthQuery:
-    """Asks for the state of the server; needs no hello."""
+    """Asks for the state of the server. Needs no hello."""
 
 
 @dataclass(frozen=True)
 class HealthReport:
-    """How the server is."""
+    """The state of the server."""
 
     ready: bool = declared(FLAG, "every model has a warm worker")
     workers: Mapping[str, str] = declared(Map(ANY_TEXT, MAX_BATCH), "worker -> its state", dict)
-    queues: Mapping[str, int] = declared(Map(ID, MAX_BATCH), "replica -> waiting requests", dict)
+    queues: Mapping[str, int] = declared(Map(ID, MAX_BATCH), "replica -> number of waiting requests", dict)
     robots: Sequence[str] = declared(
-        Several(ANY_TEXT, MAX_ROBOTS, list), "names of the first robots by name", list, always=True
+        Several(ANY_TEXT, MAX_ROBOTS, list),
+        "names of connected robots in alphabetical order; a long list is cut",
+        list,
+        always=True,
     )
-    connected: int = declared(ID, "how many robots there are", 0, always=True)
+    connected: int = declared(ID, "number of connected robots", 0, always=True)
 
 
 FromRobot = Hello | Ready | Request | Cancel | TaskEnds | Status | Decided | Bye | HealthQuery

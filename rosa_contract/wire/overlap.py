@@ -20,9 +20,9 @@ MAX_VALUES = 8192  # 32 KiB: half of what the header of a request may have
 
 @dataclass(frozen=True, eq=False)
 class Overlap:
-    """The rest of the chunk that plays, from the step that plays when the observation is taken.
+    """The rest of the chunk that is being played, starting with the step at the time of the observation.
 
-    Row 0 of the next chunk is at the time of row 0 here.
+    Row 0 of the next chunk is for the same time as row 0 here.
     """
 
     actions: npt.NDArray[Any] = declared(
@@ -30,8 +30,10 @@ class Overlap:
         f"`(rows, joints + grippers)` float32, rad and m, `step_s` apart; up to {MAX_ROWS} rows of 2 to {MAX_COLUMNS}"
         f" columns, {MAX_VALUES} values",
     )
-    frozen: int = declared(Whole(1, MAX_ROWS), "the first rows, which are played before the answer comes")
-    step_s: float = declared(Number(0.0, MAX_STEP_S), "0.001 or more")
+    frozen: int = declared(
+        Whole(1, MAX_ROWS), "number of leading rows that are played before the answer arrives"
+    )
+    step_s: float = declared(Number(0.0, MAX_STEP_S), "time between two rows; at least 0.001")
 
 
 def overlap_problem(overlap: Overlap) -> str:

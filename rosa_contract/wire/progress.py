@@ -22,15 +22,16 @@ OUTCOMES = (DONE, FAILED, TIMED_OUT, ABORTED, CANCELED)
 
 @dataclass(frozen=True)
 class Progress:
-    """What a request says about its robot's task."""
+    """A robot's progress in its task, as sent with a request."""
 
-    task: int = declared(ID, "its number; the robot's next task has another one")
-    round: int = declared(ID, "chunks of actions that this task has had before; 0: it begins")
+    task: int = declared(ID, "number of the task; the robot's next task has another number")
+    round: int = declared(ID, "number of action chunks already received in this task; 0: it is starting")
     acts_ms: float = declared(
-        Number(0.0, MAX_ACTS_MS), "how long the robot still acts on what it has, when the request leaves"
+        Number(0.0, MAX_ACTS_MS),
+        "how long the robot can still act on its current chunk when the request leaves",
     )
     kind: str = declared(
         Text(MAX_KIND_CHARS),
-        "tasks of one kind are about equally long; empty: all tasks of this name are",
+        "tasks of the same kind take about the same time; empty: all tasks of this name do",
         "",
     )

@@ -42,110 +42,112 @@ WORDS = Text(MAX_WORDS)
 
 @dataclass(frozen=True)
 class ComponentStatus:
-    """One component's calls against their deadline, counted on the robot. 0 ms: no call has ended in time yet."""
+    """Deadline statistics of one component, counted on the robot. 0 ms: no call has ended in time yet."""
 
-    name: str = declared(NAME, "the component")
-    slo_ms: float = declared(MS, "its deadline")
-    last_ms: float = declared(MS, "the last call in time")
-    p99_ms: float = declared(MS, "of the last calls in time")
-    sent: int = declared(ID, "calls")
-    in_time: int = declared(ID, "calls answered in time")
-    missed: int = declared(ID, "calls whose deadline was missed")
-    consecutive_missed: int = declared(ID, "the last ones of these in a row")
-    late_discarded: int = declared(ID, "answers that came too late")
+    name: str = declared(NAME, "component name")
+    slo_ms: float = declared(MS, "its deadline (SLO)")
+    last_ms: float = declared(MS, "duration of the last call that was in time")
+    p99_ms: float = declared(MS, "99th percentile of recent calls that were in time")
+    sent: int = declared(ID, "number of calls sent")
+    in_time: int = declared(ID, "number of calls answered in time")
+    missed: int = declared(ID, "number of missed deadlines")
+    consecutive_missed: int = declared(ID, "number of deadlines missed in a row, up to now")
+    late_discarded: int = declared(ID, "number of late answers that were discarded")
 
 
 @dataclass(frozen=True)
 class OpenAlert:
-    """What a person is asked."""
+    """An alert that waits for an operator's decision."""
 
-    alert_id: int = declared(ID, "its number")
-    cause: str = declared(NAME, "why")
-    reason: str = declared(WORDS, "the same in words")
-    choices: Sequence[str] = declared(Several(NAME, MAX_CHOICES), "what may be decided")
+    alert_id: int = declared(ID, "alert number")
+    cause: str = declared(NAME, "why it was raised")
+    reason: str = declared(WORDS, "explanation of the cause")
+    choices: Sequence[str] = declared(Several(NAME, MAX_CHOICES), "possible decisions")
 
 
 @dataclass(frozen=True)
 class EndedCall:
-    """A call that ended since the report before."""
+    """A call that ended since the last report."""
 
-    component: str = declared(NAME, "which one")
-    request_id: int = declared(ID, "the number of its request")
-    ending: str = declared(Choice(ENDINGS), "how it ended, as the robot counts its deadline")
-    duration_ms: float = declared(MS, "from sending to its end")
-    age_ms: float = declared(AGE, "since its end")
+    component: str = declared(NAME, "component name")
+    request_id: int = declared(ID, "number of the request")
+    ending: str = declared(Choice(ENDINGS), "how it ended, by the robot's own deadline")
+    duration_ms: float = declared(MS, "time from sending to the end")
+    age_ms: float = declared(AGE, "time since the end")
 
 
 @dataclass(frozen=True)
 class TakenDecision:
-    """A decision of the robot's own core."""
+    """A decision made by the robot itself."""
 
-    action: str = declared(NAME, "what it does")
+    action: str = declared(NAME, "what it decided to do")
     cause: str = declared(SHORT_TEXT, "why")
-    reason: str = declared(WORDS, "the same in words")
-    component: str = declared(SHORT_TEXT, "whose call led to it; empty: none")
-    age_ms: float = declared(AGE, "since then")
+    reason: str = declared(WORDS, "explanation of the cause")
+    component: str = declared(SHORT_TEXT, "component whose call caused it; empty: none")
+    age_ms: float = declared(AGE, "time since the decision")
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What a person decided, or tried to decide."""
+    """An operator's decision, accepted or not."""
 
-    alert_id: int = declared(ID, "which alert; 0: an emergency stop, or its release")
-    choice: str = declared(SHORT_TEXT, "what was chosen")
-    decided_by: str = declared(SHORT_TEXT, "who")
-    why: str = declared(WORDS, "that person's words")
-    accepted: bool = declared(FLAG, "the robot took the decision")
-    reason: str = declared(WORDS, "why not; empty when it did")
-    age_ms: float = declared(AGE, "since then", 0.0)
+    alert_id: int = declared(ID, "alert number; 0: an emergency stop or its release")
+    choice: str = declared(SHORT_TEXT, "the choice made")
+    decided_by: str = declared(SHORT_TEXT, "who decided")
+    why: str = declared(WORDS, "the reason given")
+    accepted: bool = declared(FLAG, "whether the robot accepted the decision")
+    reason: str = declared(WORDS, "why it was rejected; empty if accepted")
+    age_ms: float = declared(AGE, "time since the decision", 0.0)
 
 
 @dataclass(frozen=True)
 class Status:
-    """How a robot is, and what happened since its report before."""
+    """A robot's state, and what happened since its last report."""
 
-    state: str = declared(NAME, "of its task")
-    reason: str = declared(WORDS, "why it does not go on; empty if it does", "")
-    running: bool = declared(FLAG, "a task is under way", False)
-    round: int = declared(ID, "rounds of this task", 0, always=True)
-    attempt: int = declared(ID, "which attempt", 0, always=True)
+    state: str = declared(NAME, "state of its task")
+    reason: str = declared(WORDS, "why the task is not progressing; empty if it is", "")
+    running: bool = declared(FLAG, "a task is running", False)
+    round: int = declared(ID, "round of this task", 0, always=True)
+    attempt: int = declared(ID, "attempt number", 0, always=True)
     stopped: bool = declared(FLAG, "the emergency stop is latched", False)
     components: Sequence[ComponentStatus] = declared(
-        Several(Object(ComponentStatus), MAX_COMPONENTS), "their calls", ()
+        Several(Object(ComponentStatus), MAX_COMPONENTS), "deadline statistics per component", ()
     )
-    alert: OpenAlert | None = declared(Object(OpenAlert), "without it nobody has to decide", None)
+    alert: OpenAlert | None = declared(Object(OpenAlert), "the open alert; none: no decision is needed", None)
     calls: Sequence[EndedCall] = declared(
-        Several(Object(EndedCall), MAX_CALLS), "that ended; further ones are counted in the totals alone", ()
+        Several(Object(EndedCall), MAX_CALLS),
+        "calls that ended since the last report; any beyond the limit count only in the totals",
+        (),
     )
     decisions: Sequence[TakenDecision] = declared(
-        Several(Object(TakenDecision), MAX_DECISIONS), "of its core", ()
+        Several(Object(TakenDecision), MAX_DECISIONS), "decisions that the robot made itself", ()
     )
-    audits: Sequence[Audit] = declared(Several(Object(Audit), MAX_AUDITS), "of persons", ())
+    audits: Sequence[Audit] = declared(Several(Object(Audit), MAX_AUDITS), "decisions by operators", ())
     recording: str = declared(
-        WORDS, "where it is recorded, as MACHINE:PATH; empty: nowhere that it knows", ""
+        WORDS, "where the run is recorded, as MACHINE:PATH; empty: no known recording", ""
     )
-    told: str = declared(WORDS, "what its System 1 is told in this task: its plan, or the prompt", "")
+    told: str = declared(WORDS, "instruction for System 1 in this task: the plan, or the prompt", "")
 
 
 @dataclass(frozen=True)
 class Decide:
-    """A person's decision, to be judged by the robot as one that comes over ROS."""
+    """An operator's decision. The robot checks it like one that arrives over ROS."""
 
-    number: int = declared(ID, "of the question; its `Decided` has the same")
-    alert_id: int = declared(ID, "which alert")
-    choice: str = declared(NAME, "what was chosen")
-    decided_by: str = declared(NAME, "who")
-    why: str = declared(WORDS, "that person's words", "")
+    number: int = declared(ID, "number of this message, repeated in `Decided`")
+    alert_id: int = declared(ID, "alert number")
+    choice: str = declared(NAME, "the choice made")
+    decided_by: str = declared(NAME, "who decided")
+    why: str = declared(WORDS, "the reason given", "")
 
 
 @dataclass(frozen=True)
 class Decided:
-    """Whether the robot took the decision."""
+    """The robot's answer to `Decide`."""
 
-    number: int = declared(ID, "of the question")
-    accepted: bool = declared(FLAG, "it did", False)
-    cause: str = declared(SHORT_TEXT, "why not; empty when it did", "")
-    reason: str = declared(WORDS, "the same in words", "")
+    number: int = declared(ID, "number from `Decide`")
+    accepted: bool = declared(FLAG, "whether the robot accepted the decision", False)
+    cause: str = declared(SHORT_TEXT, "why it was rejected; empty if accepted", "")
+    reason: str = declared(WORDS, "explanation of the cause", "")
 
 
 _ALERT = field_reader(Status, "alert")

@@ -19,57 +19,57 @@ from rosa_contract.wire.status import WORDS
 
 MAX_ASK_BYTES = 4096
 MAX_ANSWER_BYTES = 1 << 18
-WATCHER = InFrames("not sent: ZeroMQ's name of the connection")
+WATCHER = InFrames("not sent: ZeroMQ's identity of the connection")
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Somebody watches; said every second."""
+    """A watcher is present. Sent every second."""
 
-    watcher: bytes = declared(WATCHER, "who says it")
+    watcher: bytes = declared(WATCHER, "the watcher")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A person's decision about a robot, as a watcher hands it in."""
+    """An operator's decision about a robot, sent by a watcher."""
 
-    watcher: bytes = declared(WATCHER, "who says it")
-    number: int = declared(ID, "the watcher's own, for the answer")
-    robot: str = declared(NAME, "which robot")
-    alert_id: int = declared(ID, "which alert; 0: an emergency stop, or its release")
-    choice: str = declared(NAME, "what was chosen")
-    decided_by: str = declared(NAME, "who")
-    why: str = declared(WORDS, "that person's words", "")
+    watcher: bytes = declared(WATCHER, "the watcher")
+    number: int = declared(ID, "number chosen by the watcher, repeated in the answer")
+    robot: str = declared(NAME, "robot name")
+    alert_id: int = declared(ID, "alert number; 0: an emergency stop or its release")
+    choice: str = declared(NAME, "the choice made")
+    decided_by: str = declared(NAME, "who decided")
+    why: str = declared(WORDS, "the reason given", "")
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a person wants of the server itself."""
+    """An operator's order to the server itself."""
 
-    watcher: bytes = declared(WATCHER, "who says it")
-    number: int = declared(ID, "the watcher's own, for the answer")
+    watcher: bytes = declared(WATCHER, "the watcher")
+    number: int = declared(ID, "number chosen by the watcher, repeated in the answer")
     what: str = declared(NAME, "what to do")
-    target: str = declared(NAME, "a server of the schedule, a worker or a model")
-    value: str = declared(WORDS, "how much, or which; may be empty")
-    by: str = declared(NAME, "who")
+    target: str = declared(NAME, "server of the schedule, worker or model that it is about")
+    value: str = declared(WORDS, "argument of the order; may be empty")
+    by: str = declared(NAME, "who ordered it")
 
 
 @dataclass(frozen=True)
 class Look:
-    """Somebody wants to see the next pictures of a robot's cameras."""
+    """Asks for the next pictures from a robot's cameras."""
 
-    watcher: bytes = declared(WATCHER, "who says it")
-    robot: str = declared(NAME, "which robot")
+    watcher: bytes = declared(WATCHER, "the watcher")
+    robot: str = declared(NAME, "robot name")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a decision or an order."""
+    """The result of a decision or an order."""
 
-    number: int = declared(ID, "the watcher's own")
-    accepted: bool = declared(FLAG, "it was carried out", False)
-    cause: str = declared(SHORT_TEXT, "why not; empty when it was", "")
-    reason: str = declared(TEXT, "the same in words", "")
+    number: int = declared(ID, "number from the decision or order")
+    accepted: bool = declared(FLAG, "whether it was carried out", False)
+    cause: str = declared(SHORT_TEXT, "why it was not carried out; empty if it was", "")
+    reason: str = declared(TEXT, "explanation, or what was done", "")
 
 
 ASKS: Mapping[str, type[Any]] = {"watch": Watch, "decide": Asked, "order": Order, "look": Look}

@@ -42,41 +42,44 @@ TICKETS = Several(ID, MAX_BATCH, list)
 class WorkerReady:
     """A worker has loaded and warmed up its model."""
 
-    worker_id: str = declared(NAME, "its name, from the gateway")
-    model: str = declared(NAME, "what it hosts")
-    max_batch: int = declared(Whole(1, MAX_BATCH), "requests of one batch")
+    worker_id: str = declared(NAME, "worker name, given by the gateway")
+    model: str = declared(NAME, "the model that it runs")
+    max_batch: int = declared(Whole(1, MAX_BATCH), "maximum requests per batch")
     images: Mapping[str, tuple[int, int]] = declared(
-        Map(Pair(SIDE, SIDE, "[height, width]"), MAX_IMAGES), "camera -> size that the model takes", dict
+        Map(Pair(SIDE, SIDE, "[height, width]"), MAX_IMAGES),
+        "camera -> picture size that the model takes",
+        dict,
     )
     state: Mapping[str, int] = declared(
         Map(Whole(1, MAX_LENGTH), MAX_ARRAYS), "state -> number of values that the model takes", dict
     )
     at_once: int = declared(
         Whole(1, MAX_BATCH),
-        "calls that it runs at a time, each answered by itself, where the model batches continuously; 1: none",
+        "number of calls that it runs at a time, each answered separately, if the model batches"
+        " continuously; 1: it does not",
         1,
     )
-    shares: bool = declared(FLAG, "calls about one observation cost it less than calls about several", False)
-    resizes: Sequence[str] = declared(CAMERA_NAMES, "cameras of which `images` is the largest size only", ())
+    shares: bool = declared(FLAG, "calls that share an observation are cheaper than calls that do not", False)
+    resizes: Sequence[str] = declared(CAMERA_NAMES, "cameras for which `images` is only the maximum size", ())
     unused: Sequence[str] | None = declared(
-        CAMERA_NAMES, "what a robot may have besides; without it: anything", None
+        CAMERA_NAMES, "other cameras and states that a robot may have; none: any", None
     )
     actions: str = declared(
-        SHORT_TEXT, "the space in which it answers; empty: joint positions, or no actions", ""
+        SHORT_TEXT, "action space of its answers; empty: joint positions, or no actions", ""
     )
     epoch: int = declared(ID, "number of the schedule that it was started for", 0)
 
 
 @dataclass(frozen=True)
 class Sender:
-    """Whose request it is, how much of its deadline is left, and how long it has waited at the server."""
+    """The sender of a request, the time left until its deadline, and its waiting time at the server."""
 
-    robot_id: str = declared(NAME, "the robot's name")
-    budget_ms: float = declared(Number(-MAX_DURATION_MS, MAX_DURATION_MS), "what is left of the deadline")
-    waited_ms: float = declared(DURATION, "since the request came")
+    robot_id: str = declared(NAME, "robot name")
+    budget_ms: float = declared(Number(-MAX_DURATION_MS, MAX_DURATION_MS), "time left until the deadline")
+    waited_ms: float = declared(DURATION, "time since the request arrived")
     observation: str = declared(
         SHORT_TEXT,
-        "a name for what it is about, which no other robot's requests can have; empty: it has none",
+        "name of its observation, unique to this robot; empty: none",
         "",
     )
 
@@ -85,14 +88,14 @@ class Sender:
 class Execute:
     """Run this batch."""
 
-    batch_id: int = declared(ID, "its number")
-    tickets: Sequence[int] = declared(TICKETS, "a number for each request")
+    batch_id: int = declared(ID, "batch number")
+    tickets: Sequence[int] = declared(TICKETS, "one number per request")
     frames: Sequence[Sequence[Any]] = declared(
         InFrames("`frame_counts`, a list of whole numbers, in the header; then the frames of each request"),
         "the requests exactly as their robots sent them",
     )
     senders: Sequence[Sender] = declared(
-        Several(Object(Sender), MAX_BATCH, list), "whose they are; empty where nothing is said of any", ()
+        Several(Object(Sender), MAX_BATCH, list), "one sender per request; empty: not given for any", ()
     )
 
 
@@ -100,37 +103,37 @@ class Execute:
 class Executed:
     """A batch is done."""
 
-    batch_id: int = declared(ID, "its number")
-    tickets: Sequence[int] = declared(TICKETS, "those of `Execute`")
-    inference_ms: float = declared(DURATION, "how long the model took")
+    batch_id: int = declared(ID, "batch number")
+    tickets: Sequence[int] = declared(TICKETS, "as in `Execute`")
+    inference_ms: float = declared(DURATION, "time in the model")
     errors: Sequence[tuple[str, str]] = declared(
         Several(Pair(Choice(CAUSES, empty=True), ANY_TEXT, "[cause, reason]"), MAX_BATCH, list),
-        "one for each ticket; both empty where the request succeeded",
+        "one pair per ticket; both empty if the request succeeded",
     )
     outputs: Sequence[Any] = declared(
-        InFrames("a frame for each ticket"), "an encoded `Output`, or empty where `errors` says why"
+        InFrames("a frame for each ticket"), "an encoded `Output`; empty if there is an error"
     )
     counts: Mapping[str, int] = declared(
-        Map(ID, MAX_COUNTS), "what the worker's engine has done since it started, where it counts", dict
+        Map(ID, MAX_COUNTS), "counters of the worker's engine since it started, if it has any", dict
     )
     decode_ms: Sequence[float] = declared(
         Several(DURATION, MAX_BATCH, list),
-        "CPU time that the pictures of each ticket took; empty where nothing is said",
+        "CPU time for decoding each ticket's pictures; empty: not measured",
         (),
     )
-    epoch: int = declared(ID, "number of the schedule that its worker was started for", 0)
+    epoch: int = declared(ID, "number of the schedule that the worker was started for", 0)
 
 
 @dataclass(frozen=True)
 class CancelTickets:
-    """Nobody waits for these any more. The worker answers each as it would otherwise, as soon as it can.
+    """No one waits for these requests any more. The worker still answers each of them, as soon as it can.
 
-    Only for a worker that runs several calls at a time (`at_once`): any other reads nothing while it runs.
+    Sent only to workers that run several calls at a time (`at_once`); others read no messages while they run.
     """
 
-    tickets: Sequence[int] = declared(TICKETS, "those of `Execute`")
+    tickets: Sequence[int] = declared(TICKETS, "as in `Execute`")
 
 
 @dataclass(frozen=True)
 class Drain:
-    """Finish what you have and exit."""
+    """Finish the current work and exit."""

@@ -18,12 +18,12 @@ class RecordingError(CausedError):
     """A recording cannot be used."""
 
     CAUSES: ClassVar = {
-        "not_a_recording": "the file is no recording of a kind that is known, or cannot be read",
-        "needs_package": "a package that reads it is not installed",
-        "nothing_recorded": "it has no joint states, no pictures, or no motion",
-        "several_robots": "it has several robots, and none was named",
-        "unknown_camera": "it has no pictures of that name",
-        "wrong_units": "its numbers cannot be in the unit that was named",
+        "not_a_recording": "the file is not a recording of a known kind, or cannot be read",
+        "needs_package": "a package needed to read it is not installed",
+        "nothing_recorded": "it contains no joint states, no pictures, or no motion",
+        "several_robots": "it contains several robots; choose one with --namespace",
+        "unknown_camera": "it contains no camera of that name",
+        "wrong_units": "its values cannot be in the given unit",
     }
 
 

@@ -31,16 +31,14 @@ class NotInstalledError(ConfigError):
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "check",
-        help="validate a factory or robot file, or both together, and print what they mean",
-        description="Print what a file says, and what `rosa serve` or a robot's nodes would refuse of it."
-        " With a factory and a robot file, also whether that robot fits the factory's models; this builds their"
-        " backends, so values of their options are checked too, which otherwise their workers do."
-        " Exit status: 0 valid, 2 not.",
+        help="validate a factory file, a robot file, or both together, and print a summary",
+        description="Print a summary of a file and everything in it that `rosa serve` or a robot's nodes would"
+        " refuse. With a factory and a robot file, also check that the robot fits the factory's models."
+        " This builds the models' backends, so their option values are checked too, which is otherwise"
+        " left to the workers. Exit status: 0 valid, 2 invalid.",
     )
     parser.add_argument("file", help="factory file or robot file (YAML)")
-    parser.add_argument(
-        "other", nargs="?", help="a file of the other kind, to check that the two fit each other"
-    )
+    parser.add_argument("other", nargs="?", help="file of the other kind, to check that the two fit together")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_reach(parser)
     return parser

@@ -17,8 +17,10 @@ from rosa_contract.wording import nearest
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
     """The options that `chosen` reads."""
-    parser.add_argument("model", help="model name as in factory files")
-    parser.add_argument("--factory", type=Path, help="factory file whose `models` says how the model runs")
+    parser.add_argument("model", help="model name, as in factory files")
+    parser.add_argument(
+        "--factory", type=Path, help="factory file whose `models` section describes the model"
+    )
     parser.add_argument("--backend", help="backend name, instead of --factory")
     parser.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", help="backend option (YAML value)"

@@ -9,9 +9,10 @@ from typing import Any
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "dashboard",
-        help="a page in the browser: robots, servers, alerts, decisions",
-        description="Serve a page that shows what a running server and its robots do, and takes decisions. It finds the"
-        " server of this user on this machine. Open the address that it prints: the token in it says who you are.",
+        help="serve a web page with robots, servers and alerts, for watching and deciding",
+        description="Serve a web page that shows what a running server and its robots are doing, and lets operators"
+        " answer alerts. It finds your running server on this machine. Open the printed address; its token"
+        " identifies you.",
     )
     parser.add_argument(
         "--server",
@@ -19,32 +20,44 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         dest="gateway",
         default="",
         metavar="PORT",
-        help="which server, by the port of its gateway.bind, or the ipc:// endpoint of its gateway.watch; default: the"
-        " only one that there is",
-    )
-    parser.add_argument("--bind", default="127.0.0.1", metavar="ADDRESS", help="default: %(default)s")
-    parser.add_argument("--port", type=int, default=8570, help="default: %(default)s; 0: any that is free")
-    parser.add_argument(
-        "--people", default="", metavar="FILE", help="who may look and decide; needed beyond loopback"
+        help="which server: the port of its gateway.bind, or the ipc:// endpoint of its gateway.watch;"
+        " default: the only one running",
     )
     parser.add_argument(
-        "--add-person", default="", metavar="NAME", help="put NAME into --people, and print the token"
+        "--bind", default="127.0.0.1", metavar="ADDRESS", help="address to listen on; default: %(default)s"
     )
-    parser.add_argument("--tls-cert", default="", metavar="FILE", help="certificate; needed beyond loopback")
-    parser.add_argument("--tls-key", default="", metavar="FILE", help="its private key")
+    parser.add_argument(
+        "--port", type=int, default=8570, help="port to listen on; default: %(default)s; 0: any free port"
+    )
+    parser.add_argument(
+        "--people",
+        default="",
+        metavar="FILE",
+        help="file of people who may watch and decide; required when not on loopback",
+    )
+    parser.add_argument(
+        "--add-person",
+        default="",
+        metavar="NAME",
+        help="add NAME to the --people file and print the new token",
+    )
+    parser.add_argument(
+        "--tls-cert", default="", metavar="FILE", help="TLS certificate; required when not on loopback"
+    )
+    parser.add_argument("--tls-key", default="", metavar="FILE", help="private key of the certificate")
     parser.add_argument(
         "--host",
         action="append",
         default=[],
         metavar="NAME",
-        help="a further name of this machine in addresses",
+        help="another host name under which this machine is reached; repeatable",
     )
     parser.add_argument(
         "--webhook",
         action="append",
         default=[],
         metavar="URL",
-        help="tell this address of every alert, as JSON by POST; @FILE reads it from a file; may stand several times"
+        help="POST every alert to this URL as JSON; @FILE reads the URL from a file; repeatable"
         " (docs/alerts.md)",
     )
     parser.add_argument(
@@ -52,7 +65,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="COMMAND",
-        help="run this program for every alert, which it gets as JSON on its standard input; may stand several times",
+        help="run this program for every alert, with the alert as JSON on its standard input; repeatable",
     )
     return parser
 

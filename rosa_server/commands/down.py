@@ -11,8 +11,9 @@ from rosa_server.commands.up import add_address
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "down",
-        help="end the gateways that `rosa up` has started on the nodes of a Ray cluster",
-        description="Every gateway answers what it has accepted, and ends with its workers; nothing stays reserved.",
+        help="stop the gateways that `rosa up` started on a Ray cluster",
+        description="Each gateway answers the calls that it has accepted, then stops together with its workers. No"
+        " Ray resources stay reserved.",
     )
     add_address(parser)
     return parser

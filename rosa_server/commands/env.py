@@ -35,30 +35,32 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     known = "\n".join(f"  {name:14}{one.what}" for name, one in ENVIRONMENTS.items())
     parser: argparse.ArgumentParser = commands.add_parser(
         "env",
-        help="make a Python environment for a model that needs other packages than the server",
-        description="Make a Python environment with a worker and a model's packages in it, and print the line for the"
-        f" factory file. One that exists is brought up to date.\n\nNAME is one of\n{known}",
+        help="create a Python environment for a model whose packages differ from the server's",
+        description="Create a Python environment with a worker and a model's packages, and print the line to add to the"
+        f" factory file. An existing environment is updated.\n\nNAME is one of\n{known}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", help="which packages, see above")
+    parser.add_argument("name", help="package set, see above")
     parser.add_argument(
-        "--python", default=sys.executable, help="interpreter (default: this one); 3.10 or newer"
+        "--python", default=sys.executable, help="interpreter, 3.10 or newer (default: this one)"
     )
-    parser.add_argument("--folder", type=Path, help="where (default: rosa/NAME in the user's data folder)")
+    parser.add_argument(
+        "--folder", type=Path, help="where to create it (default: rosa/NAME in the user's data folder)"
+    )
     parser.add_argument(
         "--with",
         dest="extra",
         action="append",
         default=[],
         metavar="PACKAGE",
-        help="also install this, as for pip",
+        help="also install this package (a pip requirement)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done without doing it")
     parser.add_argument(
         "--wheel",
         type=Path,
         metavar="FOLDER",
-        help="only write the worker's wheel there, for another machine",
+        help="only write the worker's wheel to FOLDER, to install on another machine",
     )
     return parser
 

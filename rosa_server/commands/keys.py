@@ -18,30 +18,31 @@ ELSEWHERE = ("192.0.2.1", 9)  # a documentation address (RFC 5737); connecting a
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "keys",
-        help="make the keys that a server beyond loopback needs",
-        description="Make the keys that a server beyond loopback needs, and print the command for each machine.",
+        help="create the keys that a server needs to accept other machines",
+        description="Create the keys that a server needs to accept other machines, and print the commands to run on"
+        " each machine.",
     )
-    parser.add_argument("folder", help="key folder; made if missing")
+    parser.add_argument("folder", help="key folder; created if missing")
     parser.add_argument(
         "--robot",
         action="append",
         default=[],
         metavar="NAME",
-        help="also make the key of this robot, and print the commands that use it; may be given again",
+        help="also create a key for this robot and print the commands that use it; repeatable",
     )
     parser.add_argument(
         "--node",
         action="append",
         default=[],
         metavar="NAME",
-        help="also make the key of this node's gateway, where several gateways share a schedule (`rosa serve --nodes`);"
-        " may be given again",
+        help="also create a key for the gateway on this node, for several gateways that share a schedule"
+        " (`rosa serve --nodes`); repeatable",
     )
-    parser.add_argument("--config", default=str(CONFIG), help="factory file for the printed commands")
+    parser.add_argument("--config", default=str(CONFIG), help="factory file to use in the printed commands")
     parser.add_argument(
-        "--server", default="", metavar="ADDRESS", help="address of the server (default: this machine's)"
+        "--server", default="", metavar="ADDRESS", help="server address (default: this machine's)"
     )
-    parser.add_argument("--port", type=int, default=PORT, help=f"port of the server (default: {PORT})")
+    parser.add_argument("--port", type=int, default=PORT, help=f"server port (default: {PORT})")
     return parser
 
 

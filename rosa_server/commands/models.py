@@ -15,9 +15,9 @@ from rosa_server.models.requirements.catalog import CATALOG, Entry
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "models",
-        help="list the backends by name: what each is for and needs, and whether that is installed",
-        description="List the backends that a factory file can name, what each needs, and whether it is installed in"
-        " this Python. Any other class is named as module:Class (docs/add_a_model.md).",
+        help="list the available backends, what each needs, and whether it is installed",
+        description="List the backends that a factory file can name, what each needs, and whether that is installed"
+        " in this Python. Use any other class as module:Class (docs/add_a_model.md).",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser

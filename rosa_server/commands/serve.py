@@ -33,23 +33,23 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--profiles",
-        help="with --schedule: folder with <hardware>/<model>.yaml, beside the shipped ones, for admitting more robots",
+        help="with --schedule: folder of extra profiles, <hardware>/<model>.yaml, used to admit more robots",
     )
     parser.add_argument(
-        "--cluster", choices=CLUSTERS, help="what starts the workers, instead of server_cluster.cluster"
+        "--cluster", choices=CLUSTERS, help="how workers are started; overrides server_cluster.cluster"
     )
-    parser.add_argument("--address", help="HOST:PORT of Ray's head, instead of server_cluster.address")
+    parser.add_argument("--address", help="HOST:PORT of the Ray head; overrides server_cluster.address")
     parser.add_argument(
         "--nodes",
         metavar="FILE.yaml",
-        help="with --schedule and --node: several gateways share the schedule, one on each node of this file; robots of"
-        " one that is lost go on with another one",
+        help="with --schedule and --node: share the schedule among several gateways, one on each node of this"
+        " file; if one fails, its robots move to another",
     )
-    parser.add_argument("--node", metavar="NAME", help="with --nodes: which of them this is")
+    parser.add_argument("--node", metavar="NAME", help="with --nodes: name of this node")
     parser.add_argument(
         "--fresh",
         action="store_true",
-        help="begin with this command line, and not where an earlier server of this port was killed (gateway.state)",
+        help="ignore the state that a killed server on this port left behind (gateway.state)",
     )
     add_reach(parser)
     return parser
@@ -57,12 +57,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def add_reach(parser: argparse.ArgumentParser) -> None:
     """Who may reach the server, for `serve` and for `check`, which says what `serve` would refuse."""
-    parser.add_argument("--bind", default="", help="ZeroMQ endpoint for robots, instead of gateway.bind")
+    parser.add_argument("--bind", default="", help="ZeroMQ endpoint for robots; overrides gateway.bind")
     parser.add_argument(
-        "--keys", default="", metavar="FOLDER", help="key folder, instead of gateway.curve_keys"
+        "--keys", default="", metavar="FOLDER", help="key folder; overrides gateway.curve_keys"
     )
     parser.add_argument(
-        "--insecure", action="store_true", help="allow other machines to connect without keys"
+        "--insecure", action="store_true", help="accept connections from other machines without keys"
     )
 
 

@@ -56,7 +56,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     causes = "\n".join(f"  {cause:22}{meaning}" for cause, meaning in CAUSES.items())
     parser: argparse.ArgumentParser = commands.add_parser(
         "try",
-        help="load one model, ask it once or along a recording, and say what looks wrong",
+        help="run one model on a single input or a recording and report what looks wrong",
         description="Load one model and ask it once (--image, --state, --prompt) or along a recording (--run): prints"
         " what it took and made, how long that took, and what looks wrong. Nothing is served and no robot is needed."
         f"\n\nWhat it can find:\n{causes}",
@@ -65,7 +65,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     add_choice(parser)
     parser.add_argument(
-        "--component", help="component that asks (default: the model's first in the factory file)"
+        "--component",
+        help="component to call the model as (default: the first one in the factory file that uses it)",
     )
     parser.add_argument("--robot", type=Path, help="robot file: joints, limits, home pose, gripper")
     parser.add_argument(
@@ -73,40 +74,46 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="CAMERA=FILE",
-        help="what a camera shows; any picture file",
+        help="image file to use as this camera's picture",
     )
     parser.add_argument(
-        "--state", action="append", default=[], metavar="NAME=V,V,...", help="values of a state, rad and m"
+        "--state", action="append", default=[], metavar="NAME=V,V,...", help="state values, in rad and m"
     )
-    parser.add_argument("--prompt", help="text for the model (default: as recorded, or the factory file's)")
+    parser.add_argument(
+        "--prompt", help="prompt for the model (default: the recorded one, or the factory file's)"
+    )
     parser.add_argument(
         "--run",
         dest="recording",
         type=Path,
         metavar="FILE",
-        help="recording to ask along: an MCAP file, or the folder of a LeRobot dataset",
+        help="recording to replay through the model: an MCAP file or a LeRobot dataset folder",
     )
-    parser.add_argument("--episode", type=int, default=0, help="of a LeRobot dataset: which episode, from 0")
+    parser.add_argument(
+        "--episode", type=int, default=0, help="for a LeRobot dataset: episode number, from 0"
+    )
     parser.add_argument(
         "--recorded-unit",
         default="rad",
         choices=[name for name in JOINT_UNITS if name not in ("", "m", "cm", "mm")],
-        help="of a LeRobot dataset: the unit of its joints; range_m100_100: LeRobot's own without `use_degrees`, which"
-        " needs --robot",
+        help="for a LeRobot dataset: joint unit; range_m100_100 is LeRobot's own unit without `use_degrees`,"
+        " and needs --robot",
     )
     parser.add_argument(
         "--recorded-gripper",
         default=WIDTH,
         choices=[name for name in GRIPPERS if name != FINGER_PAIR],
-        help="of a LeRobot dataset: how it writes grippers (docs/bring_your_own.md)",
+        help="for a LeRobot dataset: gripper convention (docs/bring_your_own.md)",
     )
-    parser.add_argument("--namespace", default="", help="robot of the recording, where there are several")
-    parser.add_argument("--steps", type=int, default=30, help="how many moments of the recording at most")
+    parser.add_argument("--namespace", default="", help="which robot, if the recording has several")
+    parser.add_argument(
+        "--steps", type=int, default=30, help="maximum number of time steps taken from the recording"
+    )
     parser.add_argument(
         "--plot",
         type=Path,
         metavar="FILE",
-        help="PNG of predicted over recorded actions (default with --run: try.png)",
+        help="write a PNG of predicted and recorded actions (default with --run: try.png)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser

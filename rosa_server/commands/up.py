@@ -14,23 +14,26 @@ from rosa_server.plan.nodes_file import load_nodes
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "up",
-        help="start a gateway on each node of a Ray cluster, all of one schedule",
-        description="Start `rosa serve --nodes` on every node of the nodes file, with the workers of that node, on its"
-        " GPUs: all of them, or none. Where the nodes file names no servers, they are placed where their weights and"
-        " free GPUs are. Ray starts a gateway again when its machine is back. Factory file, keys, profiles and weights"
-        " have the same paths on all nodes; schedule and nodes file travel with the command. `rosa down` ends it.",
+        help="start gateways that share one schedule on the nodes of a Ray cluster",
+        description="Start `rosa serve --nodes` on every node of the nodes file, with that node's workers on its"
+        " GPUs. Either all start or none does. Servers that the nodes file does not place go where their"
+        " weights and free GPUs are. Ray restarts a gateway when its machine comes back. Factory file,"
+        " keys, profiles and weights must be at the same paths on all nodes; the schedule and the nodes"
+        " file are sent along. Stop everything with `rosa down`.",
     )
     parser.add_argument("config", help="factory file")
     parser.add_argument(
-        "--schedule", required=True, metavar="FILE.json", help="made by `rosa plan CONFIG --json`"
-    )
-    parser.add_argument("--nodes", required=True, metavar="FILE.yaml", help="the nodes, and where each is")
-    parser.add_argument("--profiles", default="", help="folder with <hardware>/<model>.yaml")
-    parser.add_argument(
-        "--keys", default="", metavar="FOLDER", help="key folder, instead of gateway.curve_keys"
+        "--schedule", required=True, metavar="FILE.json", help="schedule made by `rosa plan CONFIG --json`"
     )
     parser.add_argument(
-        "--insecure", action="store_true", help="allow robots of other machines to connect without keys"
+        "--nodes", required=True, metavar="FILE.yaml", help="nodes file: the nodes and their addresses"
+    )
+    parser.add_argument("--profiles", default="", help="folder of profiles, <hardware>/<model>.yaml")
+    parser.add_argument(
+        "--keys", default="", metavar="FOLDER", help="key folder; overrides gateway.curve_keys"
+    )
+    parser.add_argument(
+        "--insecure", action="store_true", help="accept robots on other machines without keys"
     )
     add_address(parser)
     return parser
@@ -38,7 +41,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def add_address(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--address", required=True, metavar="HOST:PORT", help="of Ray's head, as `ray start --head` says it"
+        "--address",
+        required=True,
+        metavar="HOST:PORT",
+        help="address of the Ray head, as printed by `ray start --head`",
     )
 
 

@@ -12,10 +12,10 @@ RECORDING_NAME = "run.mcap"
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "view",
-        help="a recording, or a running server, in Foxglove, Lichtblick or Rerun",
-        description="Without RECORDING: what the running server of this user and its robots do, for Foxglove and"
-        " Lichtblick, which connect to the address that it prints. With it: that recording, played in its own time;"
-        " their buttons for play, pause, speed and time work. --rerun hands a recording to Rerun. The viewers'"
+        help="show a recording or a running server in Foxglove, Lichtblick or Rerun",
+        description="Without RECORDING, stream your running server and its robots to Foxglove or Lichtblick; connect"
+        " them to the printed address. With RECORDING, play it back in real time; the viewer's play,"
+        " pause, speed and seek controls work. --rerun opens a recording in Rerun instead. The viewers'"
         " libraries are not installed with ROSA: pip install foxglove-sdk, pip install rerun-sdk.",
     )
     parser.add_argument(
@@ -23,27 +23,30 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         nargs="?",
         type=Path,
         metavar="RECORDING",
-        help=f"an MCAP file, or a run's folder with a {RECORDING_NAME}",
+        help=f"MCAP file, or a run folder that contains {RECORDING_NAME}",
     )
     parser.add_argument("--rerun", action="store_true", help="open the recording in Rerun instead")
     parser.add_argument(
-        "--save", type=Path, metavar="FILE.rrd", help="with --rerun: write this file, and open no viewer"
+        "--save",
+        type=Path,
+        metavar="FILE.rrd",
+        help="with --rerun: write this file instead of opening the viewer",
     )
     parser.add_argument(
         "--port",
         type=int,
         default=8765,
-        help="where viewers connect; default: %(default)s; 0: any that is free",
+        help="port for viewers; default: %(default)s; 0: any free port",
     )
-    parser.add_argument("--loop", action="store_true", help="play the recording again and again")
+    parser.add_argument("--loop", action="store_true", help="repeat the recording")
     parser.add_argument(
         "--server",
         "--gateway",
         dest="gateway",
         default="",
         metavar="PORT",
-        help="which running server, by the port of its gateway.bind, or the ipc:// endpoint of its gateway.watch;"
-        " default: the only one that there is",
+        help="which running server: the port of its gateway.bind, or the ipc:// endpoint of its gateway.watch;"
+        " default: the only one running",
     )
     return parser
 

@@ -14,11 +14,11 @@ from rosa_server.dashboard.people import People
 from rosa_server.serving.core.guard.bucket import Bucket
 
 REFUSALS = {
-    "wrong_host": (421, "the request was sent to another name than this dashboard's"),
-    "wrong_origin": (403, "a page of another site asks"),
-    "no_token": (401, "a token is needed"),
-    "wrong_token": (401, "the token is nobody's"),
-    "too_many_attempts": (429, "too many wrong tokens; wait a little"),
+    "wrong_host": (421, "the request names a host that is not this dashboard"),
+    "wrong_origin": (403, "the request comes from another site's page"),
+    "no_token": (401, "a token is required"),
+    "wrong_token": (401, "the token is not known"),
+    "too_many_attempts": (429, "too many wrong tokens; try again later"),
 }
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 WRONG_PER_S, WRONG_AT_ONCE = 2.0, 20.0
@@ -58,9 +58,11 @@ class PageGuard:
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in self._origins:
             site = origin.partition("://")[2]  # not `urlsplit`, which raises for what is no address
-            return _refused("wrong_origin", f"a page of {site[:80] or 'nowhere'} asks")
+            return _refused(
+                "wrong_origin", f"the request comes from a page of {site[:80] or 'an unknown site'}"
+            )
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return _refused("wrong_origin", "a page of another site asks")
+            return _refused("wrong_origin", "the request comes from another site's page")
         return None
 
     def person(self, headers: dict[str, str], now_s: float) -> str | PageRefusal:

@@ -43,9 +43,9 @@ class HookError(CausedError):
     """A hook cannot be meant as it was given."""
 
     CAUSES: ClassVar = {
-        "bad_url": "a webhook is an http:// or https:// address, or @FILE with one on its first line",
-        "bad_command": "a command that cannot be split into words, or is empty",
-        "unreadable": "the file with the address cannot be read",
+        "bad_url": "a webhook must be an http:// or https:// URL, or @FILE with the URL on its first line",
+        "bad_command": "the command is empty or cannot be split into words",
+        "unreadable": "the file with the URL cannot be read",
     }
 
 

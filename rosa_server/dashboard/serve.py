@@ -22,12 +22,12 @@ class DashboardError(CausedError):
     """The dashboard cannot start; the text says what to do."""
 
     CAUSES: ClassVar = {
-        "needs_packages": "its packages are not installed",
-        "needs_keys_and_tls": "it would be reached from other machines without tokens of their own or without TLS",
-        "no_gateway": "no server of this user can be watched on this machine",
-        "several_gateways": "there are several servers, and none was named",
+        "needs_packages": "the dashboard's packages are not installed",
+        "needs_keys_and_tls": "it would be reachable from other machines without personal tokens or without TLS",
+        "no_gateway": "you have no running server on this machine that can be watched",
+        "several_gateways": "several servers are running; choose one with --server",
         "bad_certificate": "the certificate or its key cannot be used",
-        "cannot_bind": "it cannot listen on its address",
+        "cannot_bind": "it cannot listen on the given address",
     }
 
 

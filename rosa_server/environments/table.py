@@ -25,29 +25,27 @@ class Environment:
 
 
 ENVIRONMENTS: Mapping[str, Environment] = {
-    "worker": Environment(
-        "a worker and nothing else: for a model in NumPy, or with packages that you add by --with"
-    ),
+    "worker": Environment("the worker alone: for a NumPy model, or one whose packages you add with --with"),
     "transformers": Environment(
-        "models of Hugging Face transformers, on a CPU or CUDA: backend transformers_vlm",
+        "Hugging Face transformers models on CPU or CUDA: backend transformers_vlm",
         ("torch==2.13.0", "transformers==5.23.0", "safetensors==0.8.0", "pillow==13.0.0"),
     ),
     "remote": Environment(
-        "in front of a policy server that runs already: backends openpi_remote and vllm_omni_remote",
+        "clients for an already running policy server: backends openpi_remote and vllm_omni_remote",
         ("websockets==17.4",),
     ),
     "jax": Environment(
-        "models of your own in JAX on a CPU, Python 3.11 and newer: backend jax_policy",
+        "your own JAX models on CPU, Python 3.11 or newer: backend jax_policy",
         ("jax==0.10.2", "safetensors==0.8.0"),
     ),
     "lerobot": Environment(
-        "policies of LeRobot 0.4.4, the newest for Python 3.10 and 3.11, SmolVLA among them, with its own PyTorch"
-        " (8 GB): backend lerobot",
+        "LeRobot 0.4.4 policies, including SmolVLA, with LeRobot's own PyTorch (8 GB); the newest release"
+        " for Python 3.10 and 3.11: backend lerobot",
         ("lerobot[smolvla]==0.4.4",),
         ("pyzmq==27.3.0", "msgpack==1.2.4"),
     ),
     "lerobot06": Environment(
-        "the same of LeRobot 0.6, for Python 3.12 and newer (--python), with its commands and PyTorch (8 GB)",
+        "the same for LeRobot 0.6 on Python 3.12 or newer (--python), with its commands and PyTorch (8 GB)",
         ("lerobot[core-scripts,diffusion,evaluation]==0.6.1",),
         ("pyzmq==27.3.0", "msgpack==1.2.4"),
     ),

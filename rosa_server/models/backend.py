@@ -19,18 +19,18 @@ from rosa_server.models.stacking import Place
 
 @dataclass(frozen=True)
 class InputSpec:
-    """What a model needs of an observation. The gateway refuses a robot that cannot deliver it.
+    """What a model needs from an observation. The gateway refuses robots that cannot provide it.
 
-    A backend names `images` and `state`; the rest is for adapters.
+    A backend sets `images` and `state`; the other fields are for adapters.
     """
 
     images: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # camera -> (height, width)
     state: Mapping[str, int] = field(default_factory=dict)  # name -> length
-    # Cameras of which `images` is the largest size only: an adapter brings any smaller one to the model's.
+    # Cameras for which `images` is only the maximum size: an adapter resizes pictures to the model's size.
     resizes: frozenset[str] = frozenset()
-    # Cameras and states that a robot may have besides; None: any. An adapter names them all.
+    # Other cameras and states that a robot may have; None: any. An adapter lists all of them.
     unused: frozenset[str] | None = None
-    # In which space it answers (`rosa_contract/config/spaces.py`); empty: joint positions, or no actions.
+    # Action space of the answers (`rosa_contract/config/spaces.py`); empty: joint positions, or no actions.
     actions: str = ""
 
 
@@ -38,30 +38,31 @@ class InputSpec:
 class ModelInput:
     """One request of a batch."""
 
-    component: str
+    component: str  # such as system1
     prompt: str = ""
     images: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)  # camera -> (height, width, 3) RGB
     state: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # name -> (length,)
-    robot: str = ""
+    robot: str = ""  # robot name
     deadline_s: float = inf  # on the clock of `time.monotonic()`
-    waited_s: float = 0.0  # at the server, before it came here
-    # What it is about: requests with the same name come from one robot, which says that they show the very same.
+    waited_s: float = 0.0  # time at the server before it reached the worker
+    # Name of the observation: requests with the same name come from one robot and have identical content.
     observation: str = ""
-    horizon: Horizon | None = None  # carried out by the worker (`horizon.py`), not by the model
-    # What the robot plays meanwhile; the worker blends where the model does not inpaint.
+    horizon: Horizon | None = None  # applied by the worker (`horizon.py`), not by the model
+    # What the robot plays in the meantime; the worker blends it in if the model does not inpaint.
     overlap: Overlap | None = None
-    # Whether anybody still waits; a model that batches continuously drops what is cancelled, any other may ignore it.
+    # Whether the call was cancelled; a model that batches continuously drops such inputs, others may ignore it.
     cancellation: Cancellation = field(default_factory=Cancellation, compare=False, repr=False)
-    # What the model is given, where `prepare_ahead` has made it.
+    # The prepared input, if the backend has `prepare_ahead`.
     prepared: ModelInput | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class ModelOutput:
-    """`arrays["actions"]` of an action model, `verdict` of a monitor or safety checker, `text` of a planner.
+    """One output: `arrays["actions"]` from an action model, `verdict` from a monitor or safety checker, `text` from a
+    planner.
 
-    `updates` `(flow steps, horizon, values)`: by how much each flow or denoising step changed each action, in the
-    model's own units; for horizon policies, never sent to the robot. None: the model has no such steps.
+    `updates` `(flow steps, horizon, values)`: how much each flow or denoising step changed each action, in the model's
+    own units. Used by horizon policies and never sent to the robot. None: the model has no such steps.
     """
 
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -137,9 +138,9 @@ def capabilities_of(backend: object) -> Capabilities:
 
 @runtime_checkable
 class Backend(Protocol):
-    """A model. Constructed cheaply; nothing heavy happens before `load()`.
+    """A model. Its constructor must be cheap; heavy work belongs in `load()`.
 
-    It may have an attribute or property `capabilities`, a `Capabilities`; it is read when the model is loaded.
+    It may have an attribute or property `capabilities`, a `Capabilities`, which is read when the model is loaded.
     """
 
     input_spec: InputSpec
@@ -147,20 +148,20 @@ class Backend(Protocol):
     memory_mb: float
 
     def load(self) -> None:
-        """Read weights. Raises with the path and the remedy when they are missing or do not fit."""
+        """Load the weights. If they are missing or do not match, raise an error with the path and the remedy."""
 
     def warm_up(self) -> None:
-        """Run every batch size once, so that no request waits for first-call work."""
+        """Run every batch size once, so that no request waits for first-call initialisation."""
 
     def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
-        """One output per input, in order. Raises ValueError for an input that does not match `input_spec`.
+        """Return one output per input, in order. Raise ValueError for an input that does not match `input_spec`.
 
-        A backend that looks at deadlines raises TimeoutError where one has come or cannot be kept; one that looks at
-        `cancellation` may raise anything where an input was cancelled.
+        A backend that checks deadlines raises TimeoutError if one has passed or cannot be met. One that checks
+        `cancellation` may raise anything for a cancelled input.
         """
 
     def close(self) -> None:
-        """Free everything. May be called twice."""
+        """Free all resources. May be called twice."""
 
 
 @runtime_checkable
@@ -174,7 +175,7 @@ class Prepares(Protocol):
 
 
 def check_batch(spec: InputSpec, batch: Sequence[ModelInput], max_batch: int) -> None:
-    """Raise `ValueError` for an input that does not match `spec`; it says what came and what was expected."""
+    """Raise `ValueError`, with what was found and what was expected, if an input does not match `spec`."""
     if not 0 < len(batch) <= max_batch:
         raise ValueError(f"expected a batch of 1 to {max_batch} inputs, got {len(batch)}")
     for number, one in enumerate(batch):

@@ -35,134 +35,140 @@ DURATION = Number(0.0, MAX_DURATION_MS)
 GRANTS = Map(Pair(ID, SHORT_TEXT, "[number, robot]"), MAX_ROBOTS)
 # Why a gateway does not run what another one forwards; then nobody has run it.
 NOT_TAKEN = {
-    "old_epoch": "its schedule is older than the replica here",
-    "not_warm": "no worker of the replica is here, or it is about to end",
-    "unknown_call": "its task has no such component here, or the replica is of another model",
+    "old_epoch": "the sender's schedule is older than the replica here",
+    "not_warm": "the replica has no worker here, or its worker is about to stop",
+    "unknown_call": "the task has no such component here, or the replica runs another model",
 }
 
 
 @dataclass(frozen=True)
 class PeerHello:
-    """The first message of each connection. Nothing that comes over it counts without."""
+    """The first message on every connection. Nothing is accepted before it, and one of another schedule ends the
+    connection.
+    """
 
-    node: str = declared(NAME, "which one says it; the connection's key has to be that of this gateway")
-    life: str = declared(SHORT_TEXT, "of its process: another one after each start")
-    schedule: str = declared(
-        NAME, "fingerprint of the schedule, the nodes and the tasks that it was started with"
-    )
+    node: str = declared(NAME, "node of the sending gateway; the connection's key must be that gateway's")
+    life: str = declared(SHORT_TEXT, "identifier of the sending process; changes with every start")
+    schedule: str = declared(NAME, "fingerprint of the schedule, nodes and tasks that it was started with")
 
 
 @dataclass(frozen=True)
 class Beat:
-    """A gateway is there: sent several times a second to each other one."""
+    """A gateway's heartbeat, sent to every other gateway several times a second."""
 
-    node: str = declared(NAME, "which one says it")
-    life: str = declared(SHORT_TEXT, "of its process: another one after each start")
-    epoch: int = declared(ID, "number of the schedule that it runs")
-    number: int = declared(ID, "of the beats to this gateway; a lower one is an old one")
-    answers: int = declared(ID, "the last beat that it has heard from this gateway; 0: none", 0)
-    held_ms: float = declared(DURATION, "how long ago it has heard that", 0.0)
+    node: str = declared(NAME, "node of the sending gateway")
+    life: str = declared(SHORT_TEXT, "identifier of the sending process; changes with every start")
+    epoch: int = declared(ID, "number of the schedule that the sender runs")
+    number: int = declared(ID, "sequence number of the beats to this gateway; lower numbers are outdated")
+    answers: int = declared(ID, "number of the last beat received from this gateway; 0: none", 0)
+    held_ms: float = declared(DURATION, "time since that beat was received", 0.0)
     warm: Sequence[WorkerReady] = declared(
-        Several(Object(WorkerReady), MAX_BATCH, list), "a worker of each of its replicas that has one", ()
+        Several(Object(WorkerReady), MAX_BATCH, list),
+        "one warm worker for each of its replicas that has any",
+        (),
     )
     grants: Mapping[str, tuple[int, str]] = declared(
         GRANTS,
-        "slot that it gives out -> how often it has, and the robot that has it (empty: nobody), of those that have"
-        " changed since the last beat that it knows to be heard",
+        "slot that it grants -> how often it was granted, and the robot that holds it (empty: none); only"
+        " slots changed since the last beat known to be received",
         dict,
     )
     returned: Mapping[str, tuple[int, str]] = declared(
         GRANTS,
-        "slot of another gateway -> number and robot of a grant that a robot has given back here",
+        "slot of another gateway -> number and robot of a grant that was returned here",
         dict,
     )
     change: str = declared(
         SHORT_TEXT,
-        "the change of the schedule that this gateway makes, or leaves to another one: LIFE/NUMBER of the gateway that"
-        " makes it; empty: none",
+        "schedule change that this gateway is making, or leaves to another gateway, as LIFE/NUMBER of the"
+        " gateway that makes it; empty: none",
         "",
     )
-    room: int = declared(Whole(0, MAX_ROOM), "further servers that the node has GPUs for", 0)
+    room: int = declared(Whole(0, MAX_ROOM), "number of further servers that the node has GPUs for", 0)
 
 
 @dataclass(frozen=True)
 class Forward:
-    """A robot's call for a worker of the other gateway's node."""
+    """A robot's call, forwarded to a worker on the receiving gateway's node."""
 
-    number: int = declared(ID, "of the call at the gateway of its robot")
-    life: str = declared(SHORT_TEXT, "of that gateway's process")
-    epoch: int = declared(ID, "number of the schedule that it runs")
-    session: int = declared(ID, "of its robot")
-    request_id: int = declared(ID, "the robot's own number of the call")
-    robot_id: str = declared(NAME, "whose it is")
-    component: str = declared(NAME, "which component of its task")
-    task: str = declared(NAME, "its task")
-    replica: str = declared(NAME, "what runs it")
-    budget_ms: float = declared(Number(0.0, MAX_BUDGET_MS), "what is left of its deadline")
+    number: int = declared(ID, "number of the call at the sending gateway")
+    life: str = declared(SHORT_TEXT, "identifier of the sending process")
+    epoch: int = declared(ID, "number of the schedule that the sender runs")
+    session: int = declared(ID, "session of the robot at the sending gateway")
+    request_id: int = declared(ID, "call number chosen by the robot")
+    robot_id: str = declared(NAME, "robot name")
+    component: str = declared(NAME, "component of the robot's task")
+    task: str = declared(NAME, "task of the robot")
+    replica: str = declared(NAME, "replica to run the call")
+    budget_ms: float = declared(Number(0.0, MAX_BUDGET_MS), "time left until the deadline")
     network_ms: float = declared(
-        DURATION, "of that, what the way back to the robot and between the gateways takes"
+        DURATION, "part of that needed for the network, between the gateways and back to the robot"
     )
-    over_rate: bool = declared(FLAG, "its robot sends faster than it may", False)
-    observation: str = declared(SHORT_TEXT, "a name for what it is about, as in `Sender`", "")
+    over_rate: bool = declared(FLAG, "the robot exceeds its rate", False)
+    observation: str = declared(SHORT_TEXT, "name of the observation, as in `Sender`", "")
     frames: Sequence[Any] = declared(
         InFrames("all further frames"), "the request exactly as its robot sent it", ()
     )
-    to_life: str = declared(SHORT_TEXT, "of the process that it is sent to; the next one does not run it", "")
+    to_life: str = declared(
+        SHORT_TEXT, "identifier of the receiving process; a later process does not run the call", ""
+    )
 
 
 @dataclass(frozen=True)
 class Forwarded:
     """The one answer to a forwarded call."""
 
-    number: int = declared(ID, "that of `Forward`")
-    life: str = declared(SHORT_TEXT, "that of `Forward`")
-    epoch: int = declared(ID, "number of the schedule in which it was run, or not taken")
-    session: int = declared(ID, "that of `Forward`")
-    request_id: int = declared(ID, "that of `Forward`")
+    number: int = declared(ID, "as in `Forward`")
+    life: str = declared(SHORT_TEXT, "as in `Forward`")
+    epoch: int = declared(ID, "number of the schedule under which it was run or refused")
+    session: int = declared(ID, "as in `Forward`")
+    request_id: int = declared(ID, "as in `Forward`")
     not_taken: str = declared(
-        Choice(NOT_TAKEN, empty=True), "why nobody here runs it; empty: it was taken", ""
+        Choice(NOT_TAKEN, empty=True), "why it was not run here; empty: it was accepted", ""
     )
-    cause: str = declared(Choice(CAUSES, empty=True), "why it has no output; empty where it has one", "")
-    reason: str = declared(TEXT, "the same in words", "")
-    inference_ms: float = declared(DURATION, "how long the model took", 0.0)
-    batch_size: int = declared(Whole(0, MAX_BATCH), "how many requests ran together", 0)
-    output: Any = declared(InFrames("the second frame"), "an encoded `Output`, where there is one", None)
+    cause: str = declared(Choice(CAUSES, empty=True), "why there is no output; empty if there is one", "")
+    reason: str = declared(TEXT, "explanation of the cause", "")
+    inference_ms: float = declared(DURATION, "time in the model", 0.0)
+    batch_size: int = declared(Whole(0, MAX_BATCH), "number of requests in the batch", 0)
+    output: Any = declared(InFrames("the second frame"), "an encoded `Output`, if there is one", None)
 
 
 @dataclass(frozen=True)
 class ForwardCancel:
-    """Nobody waits for these forwarded calls any more."""
+    """No one waits for these forwarded calls any more."""
 
-    life: str = declared(SHORT_TEXT, "that of `Forward`")
-    numbers: Sequence[int] = declared(Several(ID, MAX_BATCH, list), "those of `Forward`")
+    life: str = declared(SHORT_TEXT, "as in `Forward`")
+    numbers: Sequence[int] = declared(Several(ID, MAX_BATCH, list), "numbers from `Forward`")
 
 
 @dataclass(frozen=True)
 class PeerPlan:
-    """The schedule that a gateway runs, for one that runs an older one."""
+    """The sender's schedule, for a gateway that runs an older one."""
 
-    plan: FleetPlan = declared(InFrames("the second frame"), "as JSON, see `rosa_server/plan/fleet_plan.py`")
+    plan: FleetPlan = declared(
+        InFrames("the second frame"), "the schedule as JSON, see `rosa_server/plan/fleet_plan.py`"
+    )
 
 
 @dataclass(frozen=True)
 class PeerOrder:
-    """What a person has ordered at one gateway, and another one has to carry out."""
+    """An operator's order to one gateway that another gateway has to carry out."""
 
-    number: int = declared(ID, "of the order at this gateway, for the answer")
+    number: int = declared(ID, "order number at the sending gateway, repeated in the answer")
     what: str = declared(NAME, "what to do")
-    target: str = declared(NAME, "a server of the schedule, a worker, a model or a robot")
-    value: str = declared(WORDS, "how much, or which; may be empty")
-    by: str = declared(NAME, "who")
+    target: str = declared(NAME, "server of the schedule, worker, model or robot that it is about")
+    value: str = declared(WORDS, "argument of the order; may be empty")
+    by: str = declared(NAME, "who ordered it")
 
 
 @dataclass(frozen=True)
 class PeerOrderTold:
-    """A step of an order of another gateway, or its end."""
+    """Progress or result of another gateway's order."""
 
-    number: int = declared(ID, "that of `PeerOrder`")
-    ended: bool = declared(FLAG, "it is at its end", False)
-    cause: str = declared(SHORT_TEXT, "why it was not carried out; empty when it was", "")
-    reason: str = declared(TEXT, "the same in words, or what was done", "")
+    number: int = declared(ID, "order number from `PeerOrder`")
+    ended: bool = declared(FLAG, "whether the order has ended", False)
+    cause: str = declared(SHORT_TEXT, "why it was not carried out; empty if it was", "")
+    reason: str = declared(TEXT, "explanation, or what was done", "")
 
 
 ToPeer = Beat | Forward | Forwarded | ForwardCancel | PeerPlan

@@ -36,10 +36,10 @@ class JoinError(CausedError):
     """This cannot be one of several gateways."""
 
     CAUSES: ClassVar = {
-        "no_schedule": "several gateways share a schedule, and there is none",
-        "unknown_node": "the nodes file has no node of this name",
-        "no_keys": "gateways prove their identity to each other, and no key folder is named",
-        "not_here": "this cluster places workers on several machines by itself",
+        "no_schedule": "several gateways must share a schedule, but none was given",
+        "unknown_node": "the nodes file has no node with this name",
+        "no_keys": "gateways must authenticate to each other, but no key folder was given",
+        "not_here": "`server_cluster.cluster` is not `local`, so a node cannot start its own workers",
     }
 
 

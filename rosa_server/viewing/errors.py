@@ -11,8 +11,8 @@ class ViewError(CausedError):
     """A viewer cannot be fed; the text says what to do."""
 
     CAUSES: ClassVar = {
-        "needs_package": "the library of the viewer is not installed",
-        "cannot_listen": "viewers could not connect: the port is in use",
-        "cannot_write": "the file for the viewer cannot be written",
-        "needs_recording": "this viewer shows recordings only",
+        "needs_package": "the viewer's library is not installed",
+        "cannot_listen": "the port for viewers is in use",
+        "cannot_write": "the output file cannot be written",
+        "needs_recording": "this viewer can only show recordings",
     }

@@ -25,41 +25,47 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
     fleet = kinds.add_parser(
         "fleet",
-        help="serving systems side by side",
-        description="Executes ROSA, ROSA as published and the paper's baselines with the robots of a scenario, and"
-        " prints raw and SLO-qualified action throughput beside what was predicted; see docs/fleet.md.",
+        help="compare serving systems on the same fleet",
+        description="Run ROSA, ROSA as published, and the paper's baselines with the robots of a scenario, and print"
+        " raw and SLO-qualified action throughput beside the predictions; see docs/fleet.md.",
     )
-    fleet.add_argument("scenario", nargs="?", help="a file, or one of configs/scenarios by name, such as p4")
+    fleet.add_argument(
+        "scenario", nargs="?", help="scenario file, or the name of one in configs/scenarios, such as p4"
+    )
     fleet.add_argument(
         "--random",
         type=int,
         metavar="N",
-        help="instead of a scenario: N factories drawn at random, planned and executed from both starts and under five"
+        help="instead of a scenario: plan and run N random factories, from both starts and under five"
         " disturbances; the worst are printed again at the end",
     )
     fleet.add_argument(
-        "--labs", action="store_true", help="draw small labs instead, whose models have to share GPUs"
+        "--labs", action="store_true", help="with --random: draw small labs whose models have to share GPUs"
     )
-    fleet.add_argument("--first", type=int, default=0, help="seed of the first of them")
-    fleet.add_argument("--robots", help="sizes of the fleet instead of the scenario's, such as 8,64")
-    fleet.add_argument("--servers", type=int, help="instead of the scenario's or the factory's")
-    fleet.add_argument("--systems", help=f"of {', '.join(SYSTEMS)}; separated by commas")
-    fleet.add_argument("--start", help="random, together, or both separated by a comma")
-    fleet.add_argument("--seeds", type=int, help="runs of the simulator per row")
-    fleet.add_argument("--seconds", type=float, help="measured after the warm-up")
+    fleet.add_argument("--first", type=int, default=0, help="with --random: seed of the first factory")
+    fleet.add_argument("--robots", help="fleet sizes, such as 8,64; overrides the scenario's")
     fleet.add_argument(
-        "--real", action="store_true", help="also over ZeroMQ, with a real gateway and emulated GPU workers"
+        "--servers", type=int, help="number of servers; overrides the scenario's or the factory's"
     )
-    fleet.add_argument("--json", action="store_true", help="one JSON object per row")
+    fleet.add_argument("--systems", help=f"comma-separated systems to run: {', '.join(SYSTEMS)}")
+    fleet.add_argument("--start", help="how robots start: random, together, or random,together for both")
+    fleet.add_argument("--seeds", type=int, help="simulator runs per row")
+    fleet.add_argument("--seconds", type=float, help="measured time after the warm-up, s")
+    fleet.add_argument(
+        "--real",
+        action="store_true",
+        help="also run over ZeroMQ, with a real gateway and emulated GPU workers",
+    )
+    fleet.add_argument("--json", action="store_true", help="print one JSON object per row")
     fleet.add_argument(
         "--every-size",
         action="store_true",
-        help="as if backends ran batches of every size unpadded, whatever their profiles say",
+        help="assume that backends run every batch size unpadded, whatever their profiles say",
     )
     fleet.add_argument(
         "--profiles",
         default=str(DEFAULT_ROOT),
-        help="folder with <hardware>/<model>.yaml, beside the shipped ones",
+        help="folder of profiles, <hardware>/<model>.yaml, in addition to the shipped ones",
     )
     return parser
 

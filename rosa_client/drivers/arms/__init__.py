@@ -30,35 +30,35 @@ ARM_DRIVERS = {
 
 @dataclass(frozen=True)
 class ArmState:
-    """What an arm measures: positions (dof,) rad, velocities (dof,) rad/s, widths (grippers,) m; why it cannot move."""
+    """An arm's measurements, and the reason if it cannot move."""
 
-    q_rad: Array
-    velocity_rad_s: Array
-    gripper_m: Array
-    # Such as a tripped brake or a reflex, until the driver has recovered; empty: the arm can move.
+    q_rad: Array  # joint positions (dof,), rad
+    velocity_rad_s: Array  # joint velocities (dof,), rad/s
+    gripper_m: Array  # gripper widths (grippers,), m
+    # Why the arm cannot move, such as a tripped brake or a reflex, until the driver has recovered; empty: it can move.
     fault: str = ""
-    effort_nm: Array | None = None  # (dof,) N m; None: not measured
-    age_s: float = 0.0  # how old the measurement is
-    # What was measured since the last `read`, oldest first; None: `q_rad` is what it computes itself, right now.
+    effort_nm: Array | None = None  # joint torques (dof,), N m; None: not measured
+    age_s: float = 0.0  # age of the measurement, s
+    # Samples measured since the last `read`, oldest first; None: the driver computes `q_rad` itself, for this moment.
     samples: tuple[Sample, ...] | None = None
-    source: str = ""  # where the measurements come from, in words; empty: nothing worth telling
+    source: str = ""  # description of where the measurements come from; may be empty
 
 
 class ArmDriver(Protocol):
-    """An arm. Called from one thread only, that of the control loop.
+    """An arm. Called only from the thread of the control loop.
 
-    A temporary fault is reported in `ArmState.fault`: the loop goes on, and the arm takes no order until the fault is
-    gone. A driver that raises ends the loop for good.
+    Report a temporary fault in `ArmState.fault`: the loop continues, and the arm gets no orders until the fault is
+    gone. An exception from a driver ends the loop for good.
     """
 
     def read(self) -> ArmState:
-        """The newest measurement."""
+        """Return the latest measurement."""
 
     def track(self, command: Command) -> None:
-        """Send `command`, and nothing that is not in it. Must not block longer than a fraction of the period."""
+        """Send `command` exactly as given. Must not block for more than a fraction of the control period."""
 
     def idle(self, period_s: float) -> None:
-        """A control period without a command: send nothing. A simulated arm lets `period_s` pass."""
+        """Called in a control period without a command: send nothing. A simulated arm advances by `period_s`."""
 
     def close(self) -> None:
         """Release the hardware."""

@@ -26,20 +26,20 @@ NOISE = 16  # of 256; less would not outlast the rounding of JPEG
 
 @dataclass(frozen=True)
 class Frame:
-    """One picture: `rgb` uint8 (height, width, 3); `age_s` since it was taken."""
+    """One picture."""
 
-    rgb: npt.NDArray[np.uint8]
-    age_s: float = 0.0
+    rgb: npt.NDArray[np.uint8]  # (height, width, 3)
+    age_s: float = 0.0  # time since it was taken, s
 
 
 class CameraDriver(Protocol):
     """The cameras of one robot. Called from one thread only."""
 
     def frames(self) -> Mapping[str, Frame]:
-        """Cameras that have a frame newer than the one given before, with that frame."""
+        """Return the latest frame of every camera that has a new one since the last call."""
 
     def focal_px(self, camera: str) -> float:
-        """Focal length in pixels of an ideal pinhole; 0 when the camera is not calibrated."""
+        """Focal length of the ideal pinhole model, px; 0 if the camera is not calibrated."""
 
     def close(self) -> None:
         """Release the devices."""

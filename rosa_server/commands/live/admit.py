@@ -13,15 +13,17 @@ from rosa_server.serving.operations.names import ADD_SLOT, ADMIT, DRY_RUN
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "admit",
-        help="let a removed robot come back, or make room for one more robot of a task",
-        description="With a ROBOT: undo `rosa remove`. With --task: one more slot on the servers that run, where every"
-        " SLO still holds; the answer says which servers it joins and whose rates fall. The slot stays until the"
-        " server's next start. A robot without a slot is admitted by itself when it says hello; this makes room before"
-        " it comes, or says what would follow (--dry-run).",
+        help="readmit a removed robot, or make room for one more robot of a task",
+        description="With ROBOT, undo `rosa remove`. With --task, add one slot on the running servers, provided that"
+        " every SLO still holds, and print which servers it joins and whose rates drop. The slot lasts"
+        " until the next start of the server. A robot without a slot is admitted automatically when it"
+        " connects; use this to make room beforehand, or to see the effect (--dry-run).",
     )
-    parser.add_argument("robot", nargs="?", default="", metavar="ROBOT", help="one that was removed")
-    parser.add_argument("--task", default="", metavar="TASK", help="one more slot for this task")
-    parser.add_argument("--dry-run", action="store_true", help="with --task: only say what would follow")
+    parser.add_argument("robot", nargs="?", default="", metavar="ROBOT", help="robot that was removed")
+    parser.add_argument("--task", default="", metavar="TASK", help="add one slot for this task")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="with --task: print the effect without adding the slot"
+    )
     add_server(parser)
     return parser
 

@@ -12,15 +12,15 @@ from rosa_server.serving.operations.names import CANCEL
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "cancel",
-        help="cancel an operation that is at work; Ctrl-C in the command that ordered it does the same",
-        description="A drain that is cancelled gives its workers back. A rollout begins with no other worker; one that"
-        " runs the new weights already keeps them. A rescheduling goes back, or stops between two steps once streams"
-        " have moved. `rosa robots` lists what is at work.",
+        help="cancel an operation in progress, as Ctrl-C in the command that started it does",
+        description="A cancelled drain puts its workers back into service. A cancelled rollout replaces no further"
+        " workers; those that already run the new weights keep them. A cancelled reschedule rolls back, or"
+        " stops between two steps once streams have moved. `rosa robots` lists operations in progress.",
     )
     parser.add_argument(
         "target",
         metavar="TARGET",
-        help="the server, worker or model that was named in the order, or `schedule`",
+        help="server, worker or model that the operation was started for, or `schedule`",
     )
     add_server(parser)
     return parser

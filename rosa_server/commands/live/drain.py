@@ -12,11 +12,13 @@ from rosa_server.serving.operations.names import DRAIN, RETIRES_S
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "drain",
-        help="take a server of the schedule, or one worker, out of a running server without losing a call",
-        description="The streams of SERVER move to its standby or to other workers; it finishes what it has, ends, and"
-        " stays away until `rosa undrain SERVER`. Refused where nobody else could run its streams.",
+        help="take one server of the schedule, or one worker, out of service without losing a call",
+        description="Move the streams of SERVER to its standby or to other workers. SERVER finishes its calls, stops,"
+        " and stays down until `rosa undrain SERVER`. Refused if nothing else can run its streams.",
     )
-    parser.add_argument("target", metavar="SERVER", help="of the schedule; or a worker, such as policy/0")
+    parser.add_argument(
+        "target", metavar="SERVER", help="server of the schedule, or a worker such as policy/0"
+    )
     add_server(parser)
     return parser
 

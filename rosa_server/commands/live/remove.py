@@ -12,12 +12,12 @@ from rosa_server.serving.operations.names import REMOVE
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "remove",
-        help="take a robot out of a running server",
-        description="The robot's calls end, its slot is free for another one, and its hellos are refused (`removed`)"
-        " until `rosa admit ROBOT` or the server's next start. What the robot does then is its own fallback: it holds"
-        " and calls its operator.",
+        help="remove a robot from a running server",
+        description="End the robot's calls, free its slot, and refuse it (`removed`) until `rosa admit ROBOT` or the"
+        " next start of the server. The robot then follows its own fallback: it holds and calls its"
+        " operator.",
     )
-    parser.add_argument("robot", metavar="ROBOT", help="by its name, as `rosa robots` lists it")
+    parser.add_argument("robot", metavar="ROBOT", help="robot name, as listed by `rosa robots`")
     add_server(parser)
     return parser
 

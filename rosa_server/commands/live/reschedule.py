@@ -25,30 +25,31 @@ LIMIT_S = 4 * 3600.0
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "reschedule",
-        help="bring a running server to another schedule while everybody is served",
-        description="Without a file: plan anew for the robots that have slots now, on as many servers as the schedule"
-        " was made for. New servers load their models first; then streams move to them as far as every SLO is kept;"
-        " then servers that nobody uses any more unload. Each step is printed. Refused where a stream would be without"
-        " a server for a while. Ctrl-C goes back, or stops between two steps once streams have moved.",
+        help="move a running server to another schedule without interrupting service",
+        description="Without a file, plan again for the robots that have slots now, on the number of servers that the"
+        " current schedule was made for. New servers load their models first, then streams move to them"
+        " as far as every SLO still holds, then unused servers unload. Each step is printed. Refused if a"
+        " stream would be left without a server at any time. Ctrl-C rolls back; once streams have moved,"
+        " it stops between two steps instead.",
     )
     parser.add_argument(
         "schedule",
         nargs="?",
         default="",
         metavar="SCHEDULE.json",
-        help="of `rosa plan --json`, instead of a new plan",
+        help="schedule from `rosa plan --json`, instead of planning again",
     )
     add_options(parser)
     return parser
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="only print the steps")
+    parser.add_argument("--dry-run", action="store_true", help="print the steps without carrying them out")
     parser.add_argument(
         "--save",
         default="",
         metavar="FILE",
-        help="keep the new plan here, instead of in the server's private folder",
+        help="save the new plan to this file instead of the server's private folder",
     )
     add_server(parser)
 

@@ -30,13 +30,14 @@ TITLES = (
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "robots",
-        help="list the robots of a running server: rates, and how close to each deadline",
-        description="Watch a running server of this machine for a few seconds and list its robots: calls per second of"
-        " each component, the planned rate, the share that was answered in time, and the worst share of the SLO that"
-        " was left when an answer left the server. Below: the operations at work, and what was drained or removed.",
+        help="list the robots of a running server, their rates and deadline margins",
+        description="Watch a running server on this machine for a few seconds and list its robots: calls per second"
+        " for each component, the planned rate, the share answered in time, and the smallest share of the"
+        " SLO left when an answer left the server. Then list operations in progress, and what is drained"
+        " or removed.",
     )
     parser.add_argument("--seconds", type=float, default=LOOK_S, help="how long to watch")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     add_server(parser)
     return parser
 

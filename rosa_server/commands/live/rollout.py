@@ -19,44 +19,49 @@ LIMIT_S = 3600.0
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "rollout",
-        help="exchange the weights of a model in a running server without losing a call",
-        description="For each worker of MODEL in turn, another one with the new weights is started beside it; when that"
-        " is warm, it takes over, and the old one finishes what it has and ends. If it does not get warm, the old one"
-        " stays. For a moment both are in the GPU's memory. With --canary the first new worker shares the calls of the"
-        " one that it is to replace for so long. With --shadow it answers copies of calls for so long, and"
-        " no robot hears of it. If more of its answers fail or are late, calls take longer, or (--shadow) its actions"
-        " or verdicts differ too much, it ends and the old weights serve on. The factory file is not changed.",
+        help="replace a model's weights in a running server without losing a call",
+        description="Replace the workers of MODEL one at a time: start a new worker with the new weights beside the"
+        " old one; once it is warm it takes over, and the old one finishes its calls and stops. If the new"
+        " worker does not become warm, the old one stays. Both are in GPU memory for a moment. With"
+        " --canary, the first new worker first shares the calls of the worker that it replaces. With"
+        " --shadow, it first answers copies of calls, and no robot gets those answers. The rollout is"
+        " abandoned, and the old weights stay, if the new worker has more failed or late answers, is"
+        " slower, or (--shadow) its actions or verdicts differ too much. The factory file is not changed.",
     )
     parser.add_argument("model", metavar="MODEL", help="name of an entry of `models`")
-    parser.add_argument("weights", metavar="WEIGHTS", type=Path, help="file or folder")
+    parser.add_argument("weights", metavar="WEIGHTS", type=Path, help="file or folder of the new weights")
     trial = parser.add_mutually_exclusive_group()
     trial.add_argument(
         "--canary",
         type=float,
         metavar="SECONDS",
-        help="compare one new worker with an old one for so long first",
+        help="first compare one new worker with an old one for this long, s",
     )
     trial.add_argument(
         "--shadow",
         type=float,
         metavar="SECONDS",
-        help="compare the answers of one new worker to copies of calls with those that robots got for so long first",
+        help="first have one new worker answer copies of calls for this long, s, and compare with the answers"
+        " that robots got",
     )
     parser.add_argument(
-        "--share", type=float, metavar="PART", help="with --shadow: of the robots, whose calls are copied (1)"
+        "--share",
+        type=float,
+        metavar="PART",
+        help="with --shadow: share of the robots whose calls are copied (1)",
     )
     parser.add_argument(
         "--slower",
         type=float,
         metavar="TIMES",
-        help=f"with --canary or --shadow: a call may take this many times as long ({DEFAULT.slower:g})",
+        help=f"with --canary or --shadow: how many times as long a call may take ({DEFAULT.slower:g})",
     )
     parser.add_argument(
         "--distance",
         type=float,
         metavar="PART",
-        help="with --shadow: how far actions may be apart (root mean square), as a part of the spread of the old ones"
-        f" ({DEFAULT.distance:g}; 1.4: as two actions at random)",
+        help="with --shadow: largest allowed RMS difference of the actions, relative to the spread of the old ones"
+        f" ({DEFAULT.distance:g}; two random actions differ by 1.4)",
     )
     add_server(parser)
     return parser

@@ -116,7 +116,7 @@ def _tell(words: str) -> None:
 
 def add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--server", default="", metavar="PORT", help="which one, where several run on this machine"
+        "--server", default="", metavar="PORT", help="port of the server, if several run on this machine"
     )
 
 

@@ -15,11 +15,11 @@ MAX_SERVERS = 1_000_000
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "scale",
-        help="give a running server more GPUs, or fewer, while everybody is served",
-        description="Plan anew for the robots that have slots now, on N servers of one GPU each, standbys included, and"
-        " carry it out as `rosa reschedule` does. Refused where N do not suffice.",
+        help="change the number of GPUs of a running server without interrupting service",
+        description="Plan again for the robots that have slots now, on N servers of one GPU each (standbys included),"
+        " and apply the plan as `rosa reschedule` does. Refused if N servers are not enough.",
     )
-    parser.add_argument("change", metavar="servers=N", help="how many from now on")
+    parser.add_argument("change", metavar="servers=N", help="new number of servers")
     add_options(parser)
     return parser
 

@@ -11,7 +11,7 @@ from rosa_server.serving.operations.names import UNDRAIN
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
-        "undrain", help="start again what `rosa drain` took out of a running server"
+        "undrain", help="restart what `rosa drain` took out of service"
     )
     parser.add_argument("target", metavar="SERVER", help="as for `rosa drain`")
     add_server(parser)

@@ -39,9 +39,10 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     """Add `plan` to a command line's sub-commands."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "plan",
-        help="show the schedule of a factory",
-        description="Placement, routing, batching and rates of a factory, from its file and the profiles of its models."
-        " Exit status: 0 feasible, 3 refused with reasons, 2 wrong input, 4 not finished within --time-limit.",
+        help="compute and print the schedule of a factory",
+        description="Compute placement, routing, batching and rates for a factory from its file and the profiles of"
+        " its models. Exit status: 0 feasible, 2 wrong input, 3 infeasible (the reasons are printed), 4"
+        " not finished within --time-limit.",
     )
     add_options(parser)
     parser.set_defaults(run=main)

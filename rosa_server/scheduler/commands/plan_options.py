@@ -36,64 +36,68 @@ UNSUPPORTED = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("factory", type=Path, help="factory description (YAML)")
+    parser.add_argument("factory", type=Path, help="factory file (YAML)")
     parser.add_argument(
         "--json", action="store_true", help="print the schedule as JSON; `rosa serve --schedule` runs it"
     )
-    parser.add_argument("--picture", type=Path, help=f"also draw it ({', '.join(PICTURES)})")
+    parser.add_argument("--picture", type=Path, help=f"also draw the schedule ({', '.join(PICTURES)})")
     parser.add_argument(
         "--what-if",
         nargs="+",
         action="extend",
         default=[],
         metavar="NAME=N",
-        help="robots=64, servers=12, or TASK=N: plan with these numbers instead",
+        help="plan with other numbers: robots=64, servers=12, or TASK=N",
     )
     parser.add_argument(
-        "--min-servers", action="store_true", help="only print how many servers the factory needs"
+        "--min-servers", action="store_true", help="only print the number of servers that the factory needs"
     )
-    parser.add_argument("--standby", type=int, default=0, metavar="N", help="keep N servers as hot standby")
+    parser.add_argument("--standby", type=int, default=0, metavar="N", help="keep N servers as hot standbys")
     parser.add_argument(
         "--profiles",
         type=Path,
         default=DEFAULT_ROOT,
-        help="folder with <hardware>/<model>.yaml, beside the shipped ones",
+        help="folder of profiles, <hardware>/<model>.yaml, in addition to the shipped ones",
     )
     parser.add_argument(
         "--scheduler",
         choices=("rosa", "paper"),
         default="rosa",
-        help="rosa: ours, with its defaults; paper: as published",
+        help="rosa: this project's scheduler with its defaults; paper: as published",
     )
     parser.add_argument(
-        "--dynamic-batching", action="store_true", help="servers run what waits, up to a batch"
+        "--dynamic-batching",
+        action="store_true",
+        help="servers batch whatever is waiting, up to the batch size",
     )
     parser.add_argument(
-        "--share-components", action="store_true", help="components of one model may share a server"
+        "--share-components", action="store_true", help="let components with the same model share a server"
     )
     parser.add_argument(
         SHARE_GPUS,
         action="store_true",
-        help="models may take turns on one GPU; without it they do only where no other schedule fits",
+        help="let models take turns on one GPU; by default they do so only if no other schedule fits",
     )
     parser.add_argument(
         "--admission",
         action="store_true",
-        help="robots beyond the planned ones have to be admitted, also where without them the planned ones act much"
-        " more often; without effect where no schedule allows it",
+        help="only accept schedules that can admit robots beyond the planned ones, even if the planned robots"
+        " then act much less often; ignored if there is no such schedule",
     )
     parser.add_argument(
-        "--p99-loop", action="store_true", help="cap rates by the p99 round, not the mean round"
+        "--p99-loop", action="store_true", help="cap rates by the p99 round time instead of the mean"
     )
     parser.add_argument(
         "--network-ms",
         type=float,
         default=0.0,
         metavar="MS",
-        help="time to the server and back: taken from every SLO and added to every round (0)",
+        help="network round trip, subtracted from every SLO and added to every round (0)",
     )
     parser.add_argument(
-        "--bound", action="store_true", help="also say how far it can be from the best possible schedule"
+        "--bound",
+        action="store_true",
+        help="also print how far the schedule can be from the best possible one",
     )
     parser.add_argument(
         "--exact",
@@ -101,7 +105,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         const=60.0,
         metavar="SECONDS",
-        help="small factories: search this long at most (60) for the best schedule, with a proof; no fair shares",
+        help="for small factories: search up to this long (60) for the provably best schedule; without fair"
+        " shares",
     )
     parser.add_argument(
         "--time-limit",
@@ -114,7 +119,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--migrate-from",
         type=Path,
         metavar="PLAN.json",
-        help="also list the steps from this schedule to the new one; servers then keep name and model where they can",
+        help="also list the steps from this schedule to the new one; servers keep their names and models where"
+        " possible",
     )
 
 

@@ -58,60 +58,70 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     """Add `profile` to a command line's sub-commands."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "profile",
-        help="measure a model on this hardware for the scheduler",
-        description="Measures latency at ten open-loop request rates per batching configuration and writes a profile."
-        " Interrupted, it goes on where it stopped. Exit status: 0, 2 wrong input, 4 the machine was busy.",
+        help="measure a model's latency on this hardware for the scheduler",
+        description="Measure latency at ten open-loop request rates for each batching configuration and write a"
+        " profile. After an interruption, run it again to continue. Exit status: 0 done, 2 wrong input, 4"
+        " the machine was too busy for steady measurements.",
     )
     add_choice(parser)
-    parser.add_argument("--component", default="system1", help="component that the requests name")
+    parser.add_argument("--component", default="system1", help="component named in the requests")
     parser.add_argument(
         "--only",
         action="store_true",
-        help="what is measured holds for that component, not for all of the model",
+        help="store the result for this component only, not for the whole model",
     )
-    parser.add_argument("--hardware", default="cpu", help="server_cluster.gpu_type of this machine")
     parser.add_argument(
-        "--hardware-memory-mb", type=float, help="its memory; default: GPU memory, or RAM for cpu"
+        "--hardware", default="cpu", help="name of this machine's hardware, as in server_cluster.gpu_type"
+    )
+    parser.add_argument(
+        "--hardware-memory-mb",
+        type=float,
+        help="memory of the hardware, MB; default: GPU memory, or RAM for cpu",
     )
     parser.add_argument(
         "--cpu-time",
         action="store_true",
-        help="measure CPU time instead of elapsed time: for a model on a CPU that is shared with other work",
+        help="measure CPU time instead of elapsed time, for a CPU model on a machine that is shared with other"
+        " work",
     )
-    parser.add_argument("--batches", default="2,4,8", help="batch sizes beside 1")
+    parser.add_argument("--batches", default="2,4,8", help="batch sizes to measure in addition to 1")
     parser.add_argument(
         "--roofline",
         nargs="+",
         metavar="TIMESxPARAMETERSxTOKENS",
-        help="measure nothing: derive the profile from the GPU's data sheet and the runs of one request, such as"
-        " 1x2.9e9x968 10x0.3e9x11 (one run of 2.9 G parameters over 968 tokens, ten of 0.3 G over 11); BYTES:"
-        " activations and cache that a token moves besides the weights (TIMESxPARAMETERSxTOKENSxBYTES)",
+        help="derive the profile from the GPU's data sheet instead of measuring. Each value is a group of"
+        " model passes in one request: 1x2.9e9x968 10x0.3e9x11 is one pass of 2.9 G parameters over 968"
+        " tokens and ten of 0.3 G over 11. An optional fourth factor, TIMESxPARAMETERSxTOKENSxBYTES, is"
+        " the bytes of activations and cache moved per token besides the weights",
     )
     parser.add_argument(
-        "--bytes-per-parameter", type=float, default=2.0, help="with --roofline (default: 2, 16 bit)"
+        "--bytes-per-parameter",
+        type=float,
+        default=2.0,
+        help="with --roofline: bytes per parameter (default: 2, for 16 bit)",
     )
-    parser.add_argument("--requests", type=int, default=300, help="requests per rate")
+    parser.add_argument("--requests", type=int, default=300, help="requests per measured rate")
     parser.add_argument(
         "--decode-cores",
         type=float,
-        help="cores of this machine for each worker, which decode JPEGs; default: all; 0: robots send raw pictures",
+        help="CPU cores per worker for decoding JPEGs; default: all; 0: robots send raw pictures",
     )
     parser.add_argument(
         "--picture",
         metavar="WIDTHxHEIGHT",
-        help="of robots whose pictures an adapter resizes; default: the model's",
+        help="picture size that robots send, if an adapter resizes it; default: the model's input size",
     )
     parser.add_argument(
-        "--profiles", type=Path, default=DEFAULT_ROOT, help="folder with <hardware>/<model>.yaml"
+        "--profiles", type=Path, default=DEFAULT_ROOT, help="folder of profiles, <hardware>/<model>.yaml"
     )
     parser.add_argument(
         "--plot",
         nargs="?",
         const="",
         metavar="FILE",
-        help="plot the profile; with an existing one, only that",
+        help="plot the profile; if one exists, only plot it",
     )
-    parser.add_argument("--again", action="store_true", help="measure although a profile exists")
+    parser.add_argument("--again", action="store_true", help="measure again even if a profile exists")
     parser.set_defaults(run=main)
     return parser
 

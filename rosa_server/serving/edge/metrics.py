@@ -22,14 +22,18 @@ LATENCY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2,
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
 # Of a worker's engine: its name for a count, the metric, what it is.
 ENGINE = (
-    ("prefills", "prefills", "Observations that were looked at, since the worker started"),
-    ("prefills_saved", "prefills_saved", "Calls that found their observation's prefix there"),
-    ("held_bytes", "kv_held_bytes", "Keys and values held"),
-    ("evictions", "kv_evictions", "Prefixes that made room for others"),
-    ("passes", "passes", "Passes over the weights, since the worker started"),
-    ("frames", "frames", "Frames whose tokens were decoded to the end"),
-    ("frames_late", "frames_late", "Frames that left the engine because of their deadline"),
-    ("frames_cancelled", "frames_cancelled", "Frames that left the engine because nobody waited for them"),
+    ("prefills", "prefills", "Observations encoded since the worker started"),
+    ("prefills_saved", "prefills_saved", "Calls that found their observation's prefix already encoded"),
+    ("held_bytes", "kv_held_bytes", "Bytes of keys and values held in the KV cache"),
+    ("evictions", "kv_evictions", "Prefixes evicted to make room for others"),
+    ("passes", "passes", "Passes over the weights since the worker started"),
+    ("frames", "frames", "Frames decoded to the end"),
+    ("frames_late", "frames_late", "Frames dropped from the engine because of their deadline"),
+    (
+        "frames_cancelled",
+        "frames_cancelled",
+        "Frames dropped from the engine because they were cancelled or a pass failed",
+    ),
 )
 
 
@@ -39,12 +43,16 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         own = self.registry
-        self._requests = Tallies("rosa_requests", "Ended requests", ["component", "status"])
-        self._latency = Spreads(
-            "rosa_server_latency_seconds", "Arrival to answer", "component", LATENCY_BUCKETS_S
+        self._requests = Tallies(
+            "rosa_requests", "Requests that got their final answer", ["component", "status"]
         )
-        self._queued = Spreads("rosa_queue_seconds", "Arrival to worker", "component", LATENCY_BUCKETS_S)
-        self._inference = Spreads("rosa_inference_seconds", "Batch run time", "model", LATENCY_BUCKETS_S)
+        self._latency = Spreads(
+            "rosa_server_latency_seconds", "Time from arrival to answer", "component", LATENCY_BUCKETS_S
+        )
+        self._queued = Spreads(
+            "rosa_queue_seconds", "Time from arrival to dispatch to a worker", "component", LATENCY_BUCKETS_S
+        )
+        self._inference = Spreads("rosa_inference_seconds", "Run time of a batch", "model", LATENCY_BUCKETS_S)
         self._batch = Spreads("rosa_batch_size", "Requests per batch", "model", BATCH_BUCKETS)
         for each in (self._requests, self._latency, self._queued, self._inference, self._batch):
             own.register(each)
@@ -53,43 +61,50 @@ class Metrics:
         self._workers = Gauge("rosa_workers", "Warm workers", ["replica"], registry=own)
         self._waiting = Gauge("rosa_queue_depth", "Waiting requests", ["replica"], registry=own)
         self._notes = Counter(
-            "rosa_schedule_changes", "Streams moved and robots admitted", ["event"], registry=own
+            "rosa_schedule_changes",
+            "Changes under a schedule, such as moved streams and admitted robots",
+            ["event"],
+            registry=own,
         )
         self._operations = Counter(
-            "rosa_operations", "Steps of what people did to the running server", ["step"], registry=own
+            "rosa_operations", "Steps of operations on the running server", ["step"], registry=own
         )
         self._robots = Gauge("rosa_robots", "Connected robots", registry=own)
-        self._restarts = Counter("rosa_worker_losses", "Workers that ended unasked", registry=own)
-        self._refused = Counter("rosa_refused", "Messages that were not accepted", ["cause"], registry=own)
+        self._restarts = Counter(
+            "rosa_worker_losses", "Workers that exited without being told to", registry=own
+        )
+        self._refused = Counter("rosa_refused", "Messages that were refused", ["cause"], registry=own)
         self._cut_off = Counter(
-            "rosa_connections_cut_off", "Connections that took too much", ["cause"], registry=own
+            "rosa_connections_cut_off", "Connections cut off for exceeding a limit", ["cause"], registry=own
         )
-        self._messages = Counter("rosa_messages", "Messages read from the robots' socket", registry=own)
-        self._connections = Gauge("rosa_connections", "Open connections of the robots' socket", registry=own)
-        self._strangers = Gauge(
-            "rosa_strangers", "Open connections on which no robot is welcomed", registry=own
+        self._messages = Counter(
+            "rosa_messages", "Messages read from the robots' socket, valid or not", registry=own
         )
-        self._unread = Gauge("rosa_unread_bytes", "Bytes of answers that nobody has read", registry=own)
-        self._held = Gauge("rosa_held_bytes", "Bytes received that are not a whole message yet", registry=own)
-        self._order = Gauge(
-            "rosa_queue_order", "1 for the order of the queue that is in use", ["order"], registry=own
-        )
+        self._connections = Gauge("rosa_connections", "Open connections on the robots' socket", registry=own)
+        self._strangers = Gauge("rosa_strangers", "Open connections without an accepted robot", registry=own)
+        self._unread = Gauge("rosa_unread_bytes", "Bytes of answers not yet read by peers", registry=own)
+        self._held = Gauge("rosa_held_bytes", "Bytes received of incomplete messages", registry=own)
+        self._order = Gauge("rosa_queue_order", "1 for the queue order in use", ["order"], registry=own)
         self._closed = Gauge(
-            "rosa_fleet_closed", "Share of ended tasks whose robot began another one at once", registry=own
+            "rosa_fleet_closed", "Share of ended tasks whose robot started another one at once", registry=own
         )
         self._age_weight = Gauge(
-            "rosa_age_weight", "Seconds of work that a second of a task's age counts for", registry=own
+            "rosa_age_weight",
+            "Seconds of server work that one second of a task's age counts for",
+            registry=own,
         )
         self._margin = Gauge(
             "rosa_deadline_margin_ratio",
-            "Share of the deadline that was left when a robot's last answer left",
+            "Share of the deadline left when the robot's last answer left the server",
             ["robot", "component"],
             registry=own,
         )
         self._waits = Gauge(
-            "rosa_robot_waits_for_person", "1 while a robot waits for a person", ["robot"], registry=own
+            "rosa_robot_waits_for_person", "1 while the robot waits for a person", ["robot"], registry=own
         )
-        self._learned = Gauge("rosa_tasks_learned", "Ended tasks whose length is remembered", registry=own)
+        self._learned = Gauge(
+            "rosa_tasks_learned", "Ended tasks whose length the server remembers", registry=own
+        )
         self._engine = {
             name: Gauge(f"rosa_{metric}", words, ["worker"], registry=own) for name, metric, words in ENGINE
         }
@@ -98,7 +113,7 @@ class Metrics:
         )
         self._clients_refused = Counter(
             "rosa_frontend_refused",
-            "Messages and connections that a frontend did not accept",
+            "Messages and connections refused by a frontend",
             ["frontend", "cause"],
             registry=own,
         )

@@ -32,9 +32,9 @@ class SlotsFileError(CausedError):
     """It is not known which slots robots have."""
 
     CAUSES: ClassVar = {
-        "not_private": "the folder, or the file, belongs to somebody else, or others can write it",
-        "unreadable": "the file cannot be read, or is none that a gateway has written",
-        "cannot_write": "the folder cannot be made, or written",
+        "not_private": "the folder or file belongs to another user or is writable by others",
+        "unreadable": "the file cannot be read or was not written by a gateway",
+        "cannot_write": "the folder cannot be created or written",
     }
 
 

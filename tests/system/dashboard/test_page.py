@@ -443,7 +443,7 @@ def test_without_a_token_nothing_is_shown(scene: Scene) -> None:
     page.run("sessionStorage.clear()")
     page.open("about:blank")
     page.open(f"{scene.address}#token=guessed")
-    page.until_text("#sign-in", "the token is nobody's")
+    page.until_text("#sign-in", "the token is not known")
     assert "panda0" not in page.text("body")
 
 
