@@ -278,7 +278,9 @@ class Translator:
             given = self._scaled(part, np.stack([columns[name] for name in part.take], axis=1))
             if part.to == TOOL_ROTATION:
                 if part.rotation != "axis_angle":
-                    given = written("axis_angle", matrix(part.rotation, given))
+                    # As in `_reach`: angles of a second would be those of less than half a turn.
+                    of_s = (actions.step_s or 0.0) if _turns_on(part) else 1.0
+                    given = written("axis_angle", matrix(part.rotation, given * of_s)) / of_s
                 tools.setdefault(part.arm, {})[TOOL_ROTATION] = given
             elif part.to == TOOL_POSITION:
                 tools.setdefault(part.arm, {})[TOOL_POSITION] = _absolute(part, given)
@@ -342,7 +344,7 @@ class Translator:
             if (TOOL_ROTATION, name) in given:
                 part, values = given[TOOL_ROTATION, name]
                 turns, mode = self._scaled(part, values), part.mode
-                if mode == VELOCITY and SIZES[part.rotation] == 3:  # rotations know no more than half a turn
+                if _turns_on(part):
                     turns, mode = turns * step_s, STEP_DELTA
                 turning = Move(matrix(part.rotation, turns), mode, part.frame)
             poses = self._frames[name].to_robot(*tool_poses(*pose, place, turning, step_s))
@@ -351,6 +353,11 @@ class Translator:
 
 
 def _absolute(part: ActionPart, values: Array) -> Array:
+def _turns_on(part: ActionPart) -> bool:
+    """Whether its rotations are angles of a second; a rotation knows no more than half a turn."""
+    return part.mode == VELOCITY and SIZES[part.rotation] == 3
+
+
     """With the places at which the model's values are 0."""
     return values + np.array(part.zeros) if part.zeros else values
 
