@@ -254,10 +254,11 @@ class Translator:
         for part in actions.parts:
             if part.to != GRIPPER:
                 continue
-            for number, name in zip(grippers_of(part), part.take, strict=True):
-                closed_m, open_m = self._range(number)
-                given = self._scaled(part, columns[name][:, None])
-                found[number] = gripper_from(part.gripper or WIDTH, given, closed_m, open_m, part.binary)
+            given = np.stack([columns[name] for name in part.take], axis=1)
+            given = _absolute(part, self._scaled(part, given))
+            for index, number in enumerate(grippers_of(part)):
+                own = given[:, index : index + 1]
+                found[number] = gripper_from(part.gripper or WIDTH, own, *self._range(number), part.binary)
         return np.concatenate([found[one] for one in sorted(found)], axis=1) if found else None
 
     def _range(self, number: int) -> tuple[float, float]:
@@ -352,12 +353,12 @@ class Translator:
         return chunk
 
 
-def _absolute(part: ActionPart, values: Array) -> Array:
 def _turns_on(part: ActionPart) -> bool:
     """Whether its rotations are angles of a second; a rotation knows no more than half a turn."""
     return part.mode == VELOCITY and SIZES[part.rotation] == 3
 
 
+def _absolute(part: ActionPart, values: Array) -> Array:
     """With the places at which the model's values are 0."""
     return values + np.array(part.zeros) if part.zeros else values
 

@@ -183,6 +183,17 @@ def two_joints(parts: list[dict[str, Any]], columns: list[str] | None = None, **
         ),
         ({"prompt": "do {promt}"}, "prompt", "no field {promt} (did you mean 'prompt'?)"),
         ({"prompt": "do {"}, "prompt", "brace"),
+        (
+            {"state": {"s": [{"of": "gripper_width", "gripper": "open_sign", "signs": [-1]}]}},
+            "state.s[0].signs",
+            "not of a gripper as open_sign",
+        ),
+        ({"state": {"s": [{"values": [1, 2], "take": [1]}]}}, "state.s[0].take", "not of numbers"),
+        (
+            two_joints([PARTS[0], {"to": "gripper", "take": ["g"], "gripper": "open_sign", "zeros": [0.1]}]),
+            "actions.parts[1].zeros",
+            "only of joints, places and widths",
+        ),
         ({"gripper_closed_m": 0.1}, "gripper_open_m", "must be > the closed gripper's width (0.1)"),
         (
             {"normalisation": {"file": "no/such.json"}},
