@@ -392,6 +392,11 @@ def _prompt(template: str) -> Iterator[Problem]:
         if name not in PROMPT_FIELDS:
             words = f"no field {{{name}}}{nearest(name, PROMPT_FIELDS)}; there are {', '.join(PROMPT_FIELDS)}"
             yield "prompt", "unknown_name", words
+            return
+    try:
+        template.format_map(dict.fromkeys(PROMPT_FIELDS, ""))
+    except (ValueError, LookupError) as error:
+        yield "prompt", "syntax", f"{error}; expected fields without a format, such as {{prompt}}"
 
 
 def _normalisation(spec: Adapter) -> Iterator[Problem]:

@@ -183,6 +183,8 @@ def two_joints(parts: list[dict[str, Any]], columns: list[str] | None = None, **
         ),
         ({"prompt": "do {promt}"}, "prompt", "no field {promt} (did you mean 'prompt'?)"),
         ({"prompt": "do {"}, "prompt", "brace"),
+        ({"prompt": "do {prompt:d}"}, "prompt", "expected fields without a format"),
+        ({"prompt": "do {prompt:{width}}"}, "prompt", "expected fields without a format"),
         (
             {"state": {"s": [{"of": "gripper_width", "gripper": "open_sign", "signs": [-1]}]}},
             "state.s[0].signs",
