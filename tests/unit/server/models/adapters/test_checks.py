@@ -313,3 +313,7 @@ def test_a_statistics_file_that_does_not_fit_is_named_with_what_it_has(tmp_path:
         normalisation={"file": str(path), "state": {"s": "norm_stats/state"}, "method": "q01_q99"}
     )
     assert "has no list of finite numbers q01 and q99" in found["normalisation.state.s"]
+    for digits, section, words in ((400, "state.s", "no list of finite"), (5000, "file", "not JSON")):
+        path.write_text('{"a": {"mean": [1' + "0" * digits + '], "std": [1]}}')
+        norm = {"file": str(path), "state": {"s": "a"}, "method": "mean_std"}
+        assert words in problems(normalisation=norm)[f"normalisation.{section}"]
