@@ -98,7 +98,7 @@ class ChatServer:
                     raise TypeError(f"content: expected a text, got {text!r:.40}")
                 return text
             tops = choice["logprobs"]["content"][0]["top_logprobs"]
-            return {str(top["token"]): math.exp(min(0.0, float(top["logprob"]))) for top in tops}
+            return {str(top["token"]): share_of(top["logprob"]) for top in tops}
         except (KeyError, IndexError, TypeError, ValueError) as error:
             what = "no logprobs" if question.choices else "no text"
             raise ServerError(f"{self._url}: it answered {what}: {error!r}") from None
@@ -149,5 +149,13 @@ class ChatServer:
 def _shut(connection: http.client.HTTPConnection) -> None:
     """End a call that another thread waits in."""
     if (sock := connection.sock) is not None:
+def share_of(logprob: Any) -> float:
+    """The likelihood that a token's `logprob` says. Raises `ValueError` for NaN, of a model that computes nothing."""
+    told = float(logprob)
+    if math.isnan(told):
+        raise ValueError("a logprob is NaN")
+    return math.exp(min(0.0, told))
+
+
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
