@@ -133,22 +133,22 @@ class ChatServer:
                 words = f"{self._url}{path}: it answered {response.status} {response.reason}: {said}"
                 refused = 400 <= response.status < 500 and one is None
                 raise BackendError("no_server", words) if refused else ServerError(words)
-            answer = json.loads(content)
-        except (OSError, http.client.HTTPException, json.JSONDecodeError, AttributeError) as error:
+        except (OSError, http.client.HTTPException, AttributeError) as error:
             if one is not None and time.monotonic() - began_s >= 0.95 * timeout_s:
                 raise TimeoutError(f"{self._url} did not answer within {timeout_s:.1f} s") from error
             raise ServerError(f"{self._url}{path}: {type(error).__name__}: {error}") from error
         finally:
             ends.cancel()
             connection.close()
+        try:
+            answer = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise ServerError(f"{self._url}{path}: no JSON: {type(error).__name__}: {error}") from error
         if not isinstance(answer, dict):
             raise ServerError(f"{self._url}{path}: expected a JSON object")
         return answer
 
 
-def _shut(connection: http.client.HTTPConnection) -> None:
-    """End a call that another thread waits in."""
-    if (sock := connection.sock) is not None:
 def share_of(logprob: Any) -> float:
     """The likelihood that a token's `logprob` says. Raises `ValueError` for NaN, of a model that computes nothing."""
     told = float(logprob)
@@ -157,5 +157,8 @@ def share_of(logprob: Any) -> float:
     return math.exp(min(0.0, told))
 
 
+def _shut(connection: http.client.HTTPConnection) -> None:
+    """End a call that another thread waits in."""
+    if (sock := connection.sock) is not None:
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
