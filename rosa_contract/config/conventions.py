@@ -95,7 +95,7 @@ def gripper_from(
     )
     share = np.clip(share, 0.0, 1.0)
     if binary:
-        share = np.where(share >= 0.5, 1.0, 0.0)
+        share = np.heaviside(share - 0.5, 1.0)  # NaN stays what it is: it closes nothing
     return closed_m + share * (open_m - closed_m)
 
 

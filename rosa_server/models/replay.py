@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from zipfile import BadZipFile, is_zipfile
+from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rosa_contract.errors import ContractError
 from rosa_server.models.backend import InputSpec, ModelInput, ModelOutput, check_batch
@@ -75,12 +77,16 @@ def _read(path: Path) -> list[ModelOutput]:
             file.seek(0)
             with np.load(file, allow_pickle=False) as data:
                 arrays = {name: data[name] for name in data.files if name in ("actions", "verdict", "text")}
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
+    except Exception as error:  # of NumPy, zipfile and zlib, whatever a damaged file makes of them
         raise ReplayError(f"{path}: {error}") from None
+    if no_array := [name for name, one in arrays.items() if not isinstance(one, np.ndarray)]:
+        raise ReplayError(
+            f"{path}: {no_array[0]}: expected an array of NumPy, it is damaged or something else"
+        )
     outputs: list[ModelOutput] = []
     if "actions" in arrays:
         actions = arrays["actions"]
-        if actions.ndim not in (2, 3) or actions.dtype.kind != "f" or not np.isfinite(actions).all():
+        if actions.ndim not in (2, 3) or actions.dtype.kind != "f" or not _fits(actions):
             raise ReplayError(
                 f"{path}: actions: expected finite (steps, horizon, dof), got {actions.dtype} {actions.shape}"
             )
@@ -89,3 +95,8 @@ def _read(path: Path) -> list[ModelOutput]:
     outputs += [ModelOutput(verdict=str(one)) for one in arrays.get("verdict", np.array([])).ravel()]
     outputs += [ModelOutput(text=str(one)) for one in arrays.get("text", np.array([])).ravel()]
     return outputs
+
+
+def _fits(actions: NDArray[Any]) -> bool:
+    """Whether there are values, all of them finite as they are sent."""
+    return actions.size > 0 and bool((np.abs(actions) <= np.finfo(np.float32).max).all())

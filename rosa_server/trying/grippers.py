@@ -80,7 +80,8 @@ def with_state(resolved: Resolved, meant: str) -> Resolved | None:
     state = {}
     for key, parts in resolved.spec.state.items():
         state[key] = tuple(
-            replace(part, gripper=meant, unit=AS_IS) if part.of == GRIPPER else part for part in parts
+            replace(part, gripper=meant, unit=AS_IS, zeros=(), signs=()) if part.of == GRIPPER else part
+            for part in parts
         )
         changed = changed or any(part.of == GRIPPER for part in parts)
     return replace(resolved, spec=replace(resolved.spec, state=state)) if changed else None
@@ -92,7 +93,8 @@ def with_actions(resolved: Resolved, meant: str) -> Resolved | None:
     if actions is None or not any(part.to == TO_GRIPPER for part in actions.parts):
         return None
     parts = tuple(
-        replace(part, gripper=meant, unit=AS_IS) if part.to == TO_GRIPPER else part for part in actions.parts
+        replace(part, gripper=meant, unit=AS_IS, zeros=()) if part.to == TO_GRIPPER else part
+        for part in actions.parts
     )
     return replace(resolved, spec=replace(resolved.spec, actions=replace(actions, parts=parts)))
 

@@ -125,7 +125,10 @@ def _measured(tracks: _Tracks, names: Sequence[str], path: File, grippers: int) 
         had = list(dict.fromkeys(name for _, known, _ in tracks.joints for name in known))
         words = f"no {JOINT_STATE} has {', '.join(names)}; there are {', '.join(had)}"
         raise RecordingError("nothing_recorded", f"{path}: {words}")
-    return times, np.array(rows)
+    # The arm's own publisher may tell no fingers, and one of everything tell both: only what has all is compared.
+    most = max(map(len, rows))
+    whole = [index for index, row in enumerate(rows) if len(row) == most]
+    return [times[index] for index in whole], np.array([rows[index] for index in whole])
 
 
 def _chunk_moments(tracks: _Tracks, names: Sequence[str]) -> list[tuple[float, Path]]:

@@ -254,10 +254,11 @@ class Translator:
         for part in actions.parts:
             if part.to != GRIPPER:
                 continue
-            for number, name in zip(grippers_of(part), part.take, strict=True):
-                closed_m, open_m = self._range(number)
-                given = self._scaled(part, columns[name][:, None])
-                found[number] = gripper_from(part.gripper or WIDTH, given, closed_m, open_m, part.binary)
+            given = np.stack([columns[name] for name in part.take], axis=1)
+            given = _absolute(part, self._scaled(part, given))
+            for index, number in enumerate(grippers_of(part)):
+                own = given[:, index : index + 1]
+                found[number] = gripper_from(part.gripper or WIDTH, own, *self._range(number), part.binary)
         return np.concatenate([found[one] for one in sorted(found)], axis=1) if found else None
 
     def _range(self, number: int) -> tuple[float, float]:
@@ -278,7 +279,9 @@ class Translator:
             given = self._scaled(part, np.stack([columns[name] for name in part.take], axis=1))
             if part.to == TOOL_ROTATION:
                 if part.rotation != "axis_angle":
-                    given = written("axis_angle", matrix(part.rotation, given))
+                    # As in `_reach`: angles of a second would be those of less than half a turn.
+                    of_s = (actions.step_s or 0.0) if _turns_on(part) else 1.0
+                    given = written("axis_angle", matrix(part.rotation, given * of_s)) / of_s
                 tools.setdefault(part.arm, {})[TOOL_ROTATION] = given
             elif part.to == TOOL_POSITION:
                 tools.setdefault(part.arm, {})[TOOL_POSITION] = _absolute(part, given)
@@ -342,12 +345,17 @@ class Translator:
             if (TOOL_ROTATION, name) in given:
                 part, values = given[TOOL_ROTATION, name]
                 turns, mode = self._scaled(part, values), part.mode
-                if mode == VELOCITY and SIZES[part.rotation] == 3:  # rotations know no more than half a turn
+                if _turns_on(part):
                     turns, mode = turns * step_s, STEP_DELTA
                 turning = Move(matrix(part.rotation, turns), mode, part.frame)
             poses = self._frames[name].to_robot(*tool_poses(*pose, place, turning, step_s))
             chunk[:, mine] = arm.along(here[mine], *poses)
         return chunk
+
+
+def _turns_on(part: ActionPart) -> bool:
+    """Whether its rotations are angles of a second; a rotation knows no more than half a turn."""
+    return part.mode == VELOCITY and SIZES[part.rotation] == 3
 
 
 def _absolute(part: ActionPart, values: Array) -> Array:

@@ -22,7 +22,7 @@ from rosa_contract.config.adapter import (
     Adapter,
     StatePart,
 )
-from rosa_contract.config.conventions import FINGER_PAIR, OF_RANGE
+from rosa_contract.config.conventions import AS_IS, FINGER_PAIR, OF_RANGE, WIDTH
 from rosa_contract.config.spaces import SPACES, Space, space_named
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.rotations import SIZES
@@ -150,6 +150,15 @@ def _state_part(resolved: Resolved, part: StatePart) -> Iterator[Problem]:
         yield ".of", "conflict", f"{part.of!r} is in `unused`, and taken here"
     if part.gripper and part.of != GRIPPER_STATE:
         yield ".gripper", "conflict", f"only of {GRIPPER_STATE}, got it of {part.of or 'numbers'!r}"
+    if not part.of or part.gripper not in (AS_IS, WIDTH):
+        given = ("zeros", "signs") if part.of else ("take", "zeros", "signs")
+        for name in given:
+            if getattr(part, name):
+                yield (
+                    f".{name}",
+                    "conflict",
+                    f"not of {f'a gripper as {part.gripper}' if part.of else 'numbers'}",
+                )
     if repeated := [str(one) for one, count in Counter(part.take).items() if count > 1]:
         yield ".take", "conflict", f"{', '.join(repeated)} stands in it twice"
     known = {
@@ -292,6 +301,8 @@ def _action_part(resolved: Resolved, part: ActionPart) -> Iterator[Problem]:
         yield ".mode", "missing", "a velocity needs the time of a row, `actions.step_s`"
     if part.zeros and part.mode != ABSOLUTE:
         yield ".zeros", "conflict", f"only with mode {ABSOLUTE}, got {part.mode}"
+    if part.zeros and (part.to == TOOL_ROTATION or part.gripper not in (AS_IS, WIDTH)):
+        yield ".zeros", "conflict", "only of joints, places and widths"
     yield from _lists(part, count)
 
 
@@ -381,6 +392,11 @@ def _prompt(template: str) -> Iterator[Problem]:
         if name not in PROMPT_FIELDS:
             words = f"no field {{{name}}}{nearest(name, PROMPT_FIELDS)}; there are {', '.join(PROMPT_FIELDS)}"
             yield "prompt", "unknown_name", words
+            return
+    try:
+        template.format_map(dict.fromkeys(PROMPT_FIELDS, ""))
+    except (ValueError, LookupError) as error:
+        yield "prompt", "syntax", f"{error}; expected fields without a format, such as {{prompt}}"
 
 
 def _normalisation(spec: Adapter) -> Iterator[Problem]:

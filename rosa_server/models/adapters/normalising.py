@@ -67,11 +67,13 @@ def _document(source: str) -> Any:
     try:
         if Path(source).stat().st_size > MAX_BYTES:
             raise ConfigError(source, [ConfigProblem("", "too_large", f"is larger than {MAX_BYTES} bytes")])
-        return json.loads(Path(source).read_text(encoding="utf-8"))
+        data = Path(source).read_bytes()
     except OSError as error:
         words = f"cannot be read: {error.strerror or error}"
         raise ConfigError(source, [ConfigProblem("", "unreadable", words)]) from None
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    try:
+        return json.loads(data.decode())
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits
         raise ConfigError(source, [ConfigProblem("", "syntax", f"not JSON: {error}")]) from None
 
 
@@ -119,6 +121,6 @@ def _numbers(node: Any, name: str) -> Array | None:
         return None
     try:
         numbers = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return numbers if numbers.ndim == 1 and np.isfinite(numbers).all() else None

@@ -98,7 +98,7 @@ class ChatServer:
                     raise TypeError(f"content: expected a text, got {text!r:.40}")
                 return text
             tops = choice["logprobs"]["content"][0]["top_logprobs"]
-            return {str(top["token"]): math.exp(min(0.0, float(top["logprob"]))) for top in tops}
+            return {str(top["token"]): share_of(top["logprob"]) for top in tops}
         except (KeyError, IndexError, TypeError, ValueError) as error:
             what = "no logprobs" if question.choices else "no text"
             raise ServerError(f"{self._url}: it answered {what}: {error!r}") from None
@@ -133,17 +133,28 @@ class ChatServer:
                 words = f"{self._url}{path}: it answered {response.status} {response.reason}: {said}"
                 refused = 400 <= response.status < 500 and one is None
                 raise BackendError("no_server", words) if refused else ServerError(words)
-            answer = json.loads(content)
-        except (OSError, http.client.HTTPException, json.JSONDecodeError, AttributeError) as error:
+        except (OSError, http.client.HTTPException, AttributeError) as error:
             if one is not None and time.monotonic() - began_s >= 0.95 * timeout_s:
                 raise TimeoutError(f"{self._url} did not answer within {timeout_s:.1f} s") from error
             raise ServerError(f"{self._url}{path}: {type(error).__name__}: {error}") from error
         finally:
             ends.cancel()
             connection.close()
+        try:
+            answer = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise ServerError(f"{self._url}{path}: no JSON: {type(error).__name__}: {error}") from error
         if not isinstance(answer, dict):
             raise ServerError(f"{self._url}{path}: expected a JSON object")
         return answer
+
+
+def share_of(logprob: Any) -> float:
+    """The likelihood that a token's `logprob` says. Raises `ValueError` for NaN, of a model that computes nothing."""
+    told = float(logprob)
+    if math.isnan(told):
+        raise ValueError("a logprob is NaN")
+    return math.exp(min(0.0, told))
 
 
 def _shut(connection: http.client.HTTPConnection) -> None:

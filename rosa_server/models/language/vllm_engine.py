@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import math
 import threading
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rosa_server.models.backend import ModelInput
-from rosa_server.models.language.chat_server import TOP, ServerError
+from rosa_server.models.language.chat_server import TOP, ServerError, share_of
 from rosa_server.models.language.questions import Question
 from rosa_server.models.registry import BackendError
 from rosa_server.models.requirements import needs
@@ -100,7 +99,10 @@ class VllmEngine:
         if not answer.logprobs:
             raise ServerError("vLLM: it answered no logprobs")
         tops = answer.logprobs[0].values()
-        return {str(top.decoded_token): math.exp(min(0.0, float(top.logprob))) for top in tops}
+        try:
+            return {str(top.decoded_token): share_of(top.logprob) for top in tops}
+        except ValueError as error:
+            raise ServerError(f"vLLM: {error}") from None
 
     def close(self) -> None:
         """End the engine and its thread."""

@@ -48,7 +48,7 @@ class PictureRange:
                 float(told["darkest_vivid"]),
                 int(told["target_pixels"]),
             )
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise BackendError("bad_weights", f"{path} is not a range of pictures: {error!r}") from error
 
     def vivid_pixels(self, front: Picture) -> int:

@@ -67,6 +67,10 @@ def load_weights(network: nn.Module, path: Path) -> None:
     try:
         tensors = {name: value.float() for name, value in load_file(str(path)).items()}
         network.load_state_dict(tensors)
+        if wrong := next((name for name, value in tensors.items() if not value.isfinite().all()), ""):
+            raise RuntimeError(
+                f"tensor {wrong} has values that are not finite"
+            )  # the likeliest of NaN is a token
     except (SafetensorError, RuntimeError) as error:
         raise BackendError(
             "bad_weights", f"weights {path} do not fit {type(network).__name__}: {error}"

@@ -172,7 +172,7 @@ def _spec_of(config: Mapping[str, Any]) -> InputSpec | None:
     features = config.get("input_features")
     try:
         return _features({name: (one["type"], one["shape"]) for name, one in (features or {}).items()})
-    except (TypeError, KeyError, AttributeError, ValueError):
+    except (TypeError, LookupError, AttributeError, ValueError):
         return None
 
 

@@ -78,7 +78,10 @@ def copy_tensors(path: Path, fills: Iterable[Fill]) -> None:
             for name, rows in parts:
                 if name not in files:
                     raise BackendError("bad_weights", f"{path}: tensor {name} is missing")
-                part = opened[files[name]].get_slice(name)
+                try:
+                    part = opened[files[name]].get_slice(name)
+                except SafetensorError as error:  # an index that names another file
+                    raise BackendError("bad_weights", f"{files[name]}: tensor {name}: {error}") from error
                 expected = [rows, *target.shape[1:]]
                 if part.get_shape() != expected:
                     words = f"tensor {name} has shape {part.get_shape()}, expected {expected}"

@@ -223,7 +223,11 @@ def _count(shapes: Mapping[str, Any], at: str) -> int:
 def _statistics(folder: Path, told: Mapping[str, Any], key: str) -> tuple[Any, Any, Any]:
     """Lowest and highest value of each column, and which of them are scaled at all."""
     extra = folder / "dataset_statistics.json"  # of a checkpoint that was fine-tuned
-    known = dict(told.get("norm_stats", {})) | (_json(extra) if extra.is_file() else {})
+    given = told.get("norm_stats") or {}
+    if not isinstance(given, dict):
+        words = f"norm_stats: expected an object, got {type(given).__name__}"
+        raise BackendError("bad_weights", f"{folder / 'config.json'}: {words}")
+    known = given | (_json(extra) if extra.is_file() else {})
     chosen = key or (next(iter(known)) if len(known) == 1 else "")
     if chosen not in known:
         words = f"unnorm_key: expected one of {', '.join(known) or 'none'}, got {key!r}{nearest(key, known)}"
@@ -231,8 +235,17 @@ def _statistics(folder: Path, told: Mapping[str, Any], key: str) -> tuple[Any, A
     try:
         one = known[chosen]["action"]
         low, high = (np.array(one[name], np.float64) for name in ("q01", "q99"))
-        return low, high, np.array(one.get("mask", [True] * len(low)), bool)
-    except (KeyError, TypeError, ValueError) as error:
+        mask = np.array(one.get("mask", [True] * len(low)), bool)
+        if not (
+            low.ndim == 1 and low.shape == high.shape == mask.shape
+        ):  # NumPy would repeat the shorter one
+            raise ValueError(
+                f"q01, q99 and mask: expected as many values, got {low.shape}, {high.shape}, {mask.shape}"
+            )
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise ValueError("q01 and q99: expected finite numbers")
+        return low, high, mask
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BackendError("bad_weights", f"{folder}: statistics of {chosen}: {error!r}") from error
 
 

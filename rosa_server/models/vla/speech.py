@@ -36,7 +36,7 @@ class Speech:
             told = json.loads(path.read_text())
             tokenizer = Tokenizer([(left, right) for left, right in told["merges"]])
             speech = Speech(tokenizer, tuple(str(one) for one in told["plans"]))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise BackendError("bad_weights", f"{path} is not a model's words: {error!r}") from error
         speech.check()
         return speech

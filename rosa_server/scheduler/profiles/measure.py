@@ -112,12 +112,12 @@ def service_runs(requests: int) -> int:
 
 
 def service_times_ms(
-    backend: Backend, sample: ModelInput, sizes: Sequence[int], runs: int, clock: Clock
+    backend: Backend, inputs: Sequence[ModelInput], sizes: Sequence[int], runs: int, clock: Clock
 ) -> dict[int, float]:
-    """Mean time of one run by batch size; the first run of each size is warm-up."""
+    """Mean time of one run by batch size, of the first of `inputs`; the first run of each size is warm-up."""
     times = {}
     for size in sizes:
-        batch = [sample] * size
+        batch = inputs[:size]
         backend.infer(batch)
         begin = clock()
         for _ in range(runs):
@@ -136,7 +136,7 @@ class OpenLoop:
 
 def open_loop(
     backend: Backend,
-    sample: ModelInput,
+    inputs: Sequence[ModelInput],
     batching: Batching,
     rate_hz: float,
     requests: int,
@@ -144,7 +144,7 @@ def open_loop(
     clock: Clock,
     sleep: Sleep,
 ) -> OpenLoop:
-    """`requests` Poisson arrivals on one worker."""
+    """`requests` Poisson arrivals on one worker, each batch the first of `inputs`."""
     arrivals = poisson_arrivals_ms(rate_hz, requests, Random(seed))
     begin = clock()
     found = OpenLoop([], [])
@@ -158,7 +158,7 @@ def open_loop(
         while last < requests and last - first < batching.batch and arrivals[last] <= now:
             last += 1
         size = batching.batch if batching.kind == STATIC else last - first
-        backend.infer([sample] * size)
+        backend.infer(inputs[:size])
         done = 1000 * (clock() - begin)
         found.runs.append((size, done - now))
         found.latencies_ms.extend(max(1e-3, done - arrival) for arrival in arrivals[first:last])
@@ -199,17 +199,17 @@ def measure_batching(
     What `progress` holds is not measured again; it is kept up to date. Rates are shares of the maximum throughput, the
     largest batch / its service time. Raises `UnsteadyMachine` when runs under load never match the service times.
     """
-    sample = random_input(
-        capabilities_of(backend).nominal or backend.input_spec, component, np.random.default_rng(0)
-    )
+    spec, rng = capabilities_of(backend).nominal or backend.input_spec, np.random.default_rng(0)
+    # Of as many robots: a model that sees equal observations once would be quicker with copies of one.
+    inputs = [random_input(spec, component, rng) for _ in range(batching.batch)]
     reasons: list[str] = []
 
     def run(rate_hz: float, share: float) -> OpenLoop:
-        return open_loop(backend, sample, batching, rate_hz, requests, round(share * 100), clock, sleep)
+        return open_loop(backend, inputs, batching, rate_hz, requests, round(share * 100), clock, sleep)
 
     while len(reasons) < ATTEMPTS:
         if batching.key not in progress.service_ms:
-            times = service_times_ms(backend, sample, batching.sizes, service_runs(requests), clock)
+            times = service_times_ms(backend, inputs, batching.sizes, service_runs(requests), clock)
             progress.service_ms[batching.key], progress.points[batching.key] = times, {}
         times, points = progress.service_ms[batching.key], progress.points[batching.key]
         maximum_hz = 1000 * batching.batch / times[batching.batch]

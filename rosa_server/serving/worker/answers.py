@@ -12,6 +12,7 @@ from rosa_contract.wire import messages as m
 from rosa_contract.wire.horizon import MAX_REASON_CHARS
 from rosa_server.models.backend import ModelInput, ModelOutput
 from rosa_server.models.horizon import choose
+from rosa_server.models.registry import BackendError
 
 Refusal = tuple[str, str]  # (one of `messages.CAUSES`, reason)
 Answer = m.Output | Refusal
@@ -69,7 +70,10 @@ def failure(error: Exception, asked: ModelInput) -> Refusal:
         return CANCELLED
     if isinstance(error, TimeoutError):
         return "budget_spent", short(error)
-    return ("input_rejected" if isinstance(error, ValueError) else "model_error"), short(error)
+    refused = isinstance(error, ValueError) and not isinstance(
+        error, BackendError
+    )  # of a server behind it, say
+    return ("input_rejected" if refused else "model_error"), short(error)
 
 
 def short(error: BaseException) -> str:

@@ -70,6 +70,10 @@ def test_a_binary_gripper_is_closed_or_open(value: float) -> None:
     assert width == (0.07 if 1 - value >= 0.5 else 0.01)
 
 
+def test_what_is_no_number_closes_no_binary_gripper() -> None:
+    assert np.isnan(gripper_from("closed_fraction", [np.nan], 0.01, 0.07, binary=True)).all()
+
+
 def test_a_pair_of_fingers_is_half_the_width_each_and_cannot_be_ordered() -> None:
     assert gripper_in(FINGER_PAIR, [0.06], 0.0, 0.08).tolist() == [0.03, -0.03]
     with pytest.raises(ValueError, match="one width"):

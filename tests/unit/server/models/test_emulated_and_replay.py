@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -122,6 +124,25 @@ def test_replay_says_which_file_is_damaged_or_is_no_recording(tmp_path: Path) ->
         with pytest.raises(ReplayError, match=name) as error:
             ReplayBackend(str(tmp_path / name)).load()
         assert "pickle" not in str(error.value), "it would be unsafe, and is not what is wrong"
+
+
+def test_replay_names_whatever_is_wrong_within_an_archive(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.savez_compressed(tmp_path / "packed.npz", actions=rng.random((4, 16, 8)).astype(np.float32))
+    data = bytearray((tmp_path / "packed.npz").read_bytes())
+    data[60:90] = bytes(byte ^ 255 for byte in data[60:90])
+    (tmp_path / "packed.npz").write_bytes(data)
+    header = io.BytesIO()
+    told = {"descr": "<f4", "fortran_order": False, "shape": (1 << 40, 16, 8)}
+    np.lib.format.write_array_header_1_0(header, told)
+    for name, inside in (("text.npz", b"hello"), ("huge.npz", header.getvalue())):
+        with ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr("actions.npy", inside)
+    np.savez(tmp_path / "none.npz", actions=np.zeros((2, 0, 8), np.float32))
+    np.savez(tmp_path / "large.npz", actions=np.full((2, 8), 1e300))
+    for name in ("packed.npz", "text.npz", "huge.npz", "none.npz", "large.npz"):
+        with pytest.raises(ReplayError, match=name):
+            ReplayBackend(str(tmp_path / name)).load()
 
 
 def test_replay_refuses_pickles_and_non_finite_chunks(tmp_path: Path) -> None:

@@ -6,11 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.backend import Backend, ModelInput
 from rosa_server.models.panda.flow_policy import FlowPolicyBackend, from_network, to_network
 from rosa_server.models.panda.task_monitor import TaskMonitorBackend, verdicts
+from rosa_server.models.panda.vision import WEIGHTS_DIR
+from rosa_server.models.registry import BackendError
+from rosa_server.models.token_policy.backend import TokenPolicyBackend
 from rosa_sim.cell.layout.hardware import panda
 from rosa_sim.cell.render import SceneRenderer
 from rosa_sim.cell.rollout import SynchronousArm
@@ -123,6 +128,18 @@ def test_missing_or_foreign_weights_say_what_to_do(tmp_path):
         TaskMonitorBackend(weights=str(garbage)).load()
     with pytest.raises(RuntimeError, match="load"):
         FlowPolicyBackend().infer([])
+
+
+@pytest.mark.parametrize("backend", [FlowPolicyBackend, TokenPolicyBackend])
+def test_weights_that_are_no_numbers_are_refused(backend, tmp_path):
+    """The likeliest token of NaN is a token, and would move the arm."""
+    shipped = {FlowPolicyBackend: "panda_flow_policy", TokenPolicyBackend: "panda_token_policy"}[backend]
+    tensors = load_file(str(WEIGHTS_DIR / f"{shipped}.safetensors"))
+    name = max(tensors)
+    damaged = tensors | {name: torch.full_like(tensors[name], torch.nan)}
+    save_file(damaged, str(tmp_path / "damaged.safetensors"))
+    with pytest.raises(BackendError, match=f"tensor {name} has values that are not finite"):
+        backend(weights=str(tmp_path / "damaged.safetensors")).load()
 
 
 def test_chunks_survive_the_way_into_the_networks_units_and_back():

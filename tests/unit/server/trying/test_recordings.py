@@ -128,6 +128,22 @@ def test_each_gripper_has_a_width(
         assert step.recorded.rows[-1, 2:] == pytest.approx([0.02, 0.06][:widths])
 
 
+def test_an_arm_that_is_told_with_and_without_its_fingers_is_read(tmp_path: Path) -> None:
+    """As by the arm's own driver, and by a publisher that joins it with the gripper's."""
+    bag = BagWriter(tmp_path / "run.mcap")
+    own, joined = (bag.channel(f"{at}/joint_states", JOINT_STATE) for at in ("/a/arm", "/a"))
+    for number in range(60):
+        at_ns, positions = int((1000 + 0.05 * number) * 1e9), [0.01 * number, 0.0]
+        bag.add(own, at_ns, serialize_message(JointState(name=["j1", "j2"], position=positions)))
+        told = JointState(name=["j1", "j2", "finger_joint1"], position=[*positions, 0.02])
+        bag.add(joined, at_ns + 1000, serialize_message(told))
+    bag.close()
+    for step in read_steps(tmp_path / "run.mcap", [], limit=4):
+        assert step.recorded is not None
+        assert step.recorded.rows.shape[1] == 3
+        assert step.state["gripper_width"] == pytest.approx([0.02])
+
+
 @pytest.mark.parametrize("joints", [(), ("j1", "j2")], ids=["as recorded", "named"])
 @pytest.mark.parametrize(
     "first", [["finger_joint"], ["wheel"], ["j1", "j2"]], ids=["a gripper", "a base", "the arm"]

@@ -171,6 +171,19 @@ def test_a_tool_that_turns_by_more_than_half_a_turn_a_second_turns_the_way_it_is
     assert forward(got[0, :7])[1] == pytest.approx(wanted, abs=1e-2)
 
 
+@pytest.mark.parametrize("rotation", ["axis_angle", "rpy"])
+def test_angles_of_a_second_stay_what_they_are_where_the_robot_resolves_them(rotation: str) -> None:
+    parts = [
+        {"to": "tool_position", "take": ["x", "y", "z"], "mode": "velocity"},
+        {"to": "tool_rotation", "take": ["a", "b", "c"], "mode": "velocity", "rotation": rotation},
+    ]
+    columns = {"actions": ["x", "y", "z", "a", "b", "c"]}
+    actions = {"columns": columns, "parts": parts, "step_s": 0.05, "resolved_by": "robot"}
+    model = Told(answer={"actions": [[0.0, 0.0, 0.0, 4.0, 0.0, 0.0]]})
+    [output] = adapted(model, actions=actions).infer([seen()])
+    assert output.arrays["tool_velocity"][0] == pytest.approx([0.0, 0.0, 0.0, 4.0, 0.0, 0.0], abs=1e-5)
+
+
 def test_a_place_that_the_arm_does_not_reach_fails_the_request() -> None:
     rows = np.zeros((80, 7))
     rows[:, 0] = 1

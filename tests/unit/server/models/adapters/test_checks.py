@@ -183,6 +183,19 @@ def two_joints(parts: list[dict[str, Any]], columns: list[str] | None = None, **
         ),
         ({"prompt": "do {promt}"}, "prompt", "no field {promt} (did you mean 'prompt'?)"),
         ({"prompt": "do {"}, "prompt", "brace"),
+        ({"prompt": "do {prompt:d}"}, "prompt", "expected fields without a format"),
+        ({"prompt": "do {prompt:{width}}"}, "prompt", "expected fields without a format"),
+        (
+            {"state": {"s": [{"of": "gripper_width", "gripper": "open_sign", "signs": [-1]}]}},
+            "state.s[0].signs",
+            "not of a gripper as open_sign",
+        ),
+        ({"state": {"s": [{"values": [1, 2], "take": [1]}]}}, "state.s[0].take", "not of numbers"),
+        (
+            two_joints([PARTS[0], {"to": "gripper", "take": ["g"], "gripper": "open_sign", "zeros": [0.1]}]),
+            "actions.parts[1].zeros",
+            "only of joints, places and widths",
+        ),
         ({"gripper_closed_m": 0.1}, "gripper_open_m", "must be > the closed gripper's width (0.1)"),
         (
             {"normalisation": {"file": "no/such.json"}},
@@ -300,3 +313,7 @@ def test_a_statistics_file_that_does_not_fit_is_named_with_what_it_has(tmp_path:
         normalisation={"file": str(path), "state": {"s": "norm_stats/state"}, "method": "q01_q99"}
     )
     assert "has no list of finite numbers q01 and q99" in found["normalisation.state.s"]
+    for digits, section, words in ((400, "state.s", "no list of finite"), (5000, "file", "not JSON")):
+        path.write_text('{"a": {"mean": [1' + "0" * digits + '], "std": [1]}}')
+        norm = {"file": str(path), "state": {"s": "a"}, "method": "mean_std"}
+        assert words in problems(normalisation=norm)[f"normalisation.{section}"]

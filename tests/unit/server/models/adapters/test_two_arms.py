@@ -56,6 +56,14 @@ def test_its_own_order_of_arms_and_grippers_becomes_the_robots() -> None:
     assert actions[0] == pytest.approx([*HOME, 0.0425, 0.085], abs=1e-5)
 
 
+def test_two_grippers_of_one_part_have_a_column_each_with_its_own_sign_and_zero() -> None:
+    names = [*[f"j{number}" for number in range(12)], "left", "right"]
+    grippers = {"to": "gripper", "take": names[12:], "signs": [1, -1], "zeros": [0.01, 0.02]}
+    actions = {"columns": {"action": names}, "parts": [{"to": "joints", "take": names[:12]}, grippers]}
+    got = told(Told(answer={"action": [[*HOME, 0.03, -0.04]]}), actions=actions)["actions"]
+    assert got[0] == pytest.approx([*HOME, 0.04, 0.06], abs=1e-5)
+
+
 def test_its_state_takes_each_gripper_and_each_tool_apart() -> None:
     model = Told()
     state = {

@@ -120,6 +120,23 @@ def test_an_answer_without_words_is_an_error_and_no_plan(server: StandIn) -> Non
         backend.infer([seen("system2")])
 
 
+@pytest.mark.parametrize("data", [b"\xff{}", b'{"n": ' + b"1" * 5000 + b"}", b"[" * 100_000])
+def test_an_answer_that_is_no_json_is_an_error_of_the_server(server: StandIn, data: bytes) -> None:
+    backend = loaded(server)
+    server.answer = lambda body: (200, data)
+    with pytest.raises(ServerError, match="no JSON"):
+        backend.infer([seen("system2")])
+
+
+def test_likelihoods_that_are_no_numbers_are_an_error_and_no_verdict(server: StandIn) -> None:
+    """As of a model that overflows: it would be most certain of whatever comes first."""
+    backend = loaded(server)
+    tops = [{"token": "safe", "logprob": math.nan}]
+    server.answer = lambda body: (200, {"choices": [{"logprobs": {"content": [{"top_logprobs": tops}]}}]})
+    with pytest.raises(ServerError, match="NaN"):
+        backend.infer([seen("safety")])
+
+
 def test_a_choice_is_the_likeliest_of_the_allowed_words(server: StandIn) -> None:
     backend = loaded(server)
     (red,), (blue,) = backend.infer([seen("monitor")]), backend.infer([seen("monitor", (0, 0, 200))])

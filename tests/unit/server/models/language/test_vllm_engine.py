@@ -112,6 +112,21 @@ def seen(component: str, colour: tuple[int, int, int] = (200, 0, 0), **more: Any
     return ModelInput(component, "pick the cup", {"front": np.full((48, 64, 3), colour, np.uint8)}, **more)
 
 
+def test_likelihoods_that_are_no_numbers_are_an_error_and_no_verdict(
+    modules: list[Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = loaded()
+
+    async def overflowed(*asked: Any) -> AsyncIterator[Any]:
+        tops = [{0: SimpleNamespace(logprob=math.nan, decoded_token="safe")}]
+        yield SimpleNamespace(outputs=[SimpleNamespace(text="", logprobs=tops)])
+
+    monkeypatch.setattr(modules[0], "generate", overflowed)
+    with pytest.raises(ServerError, match="NaN"):
+        backend.infer([seen("safety")])
+    backend.close()
+
+
 def test_a_choice_and_a_text_as_from_a_server(modules: list[Engine]) -> None:
     backend = loaded(engine={"max_model_len": 2048}, questions={"system2": {"prompt": "{prompt}, how?"}})
     (red,), (blue,) = backend.infer([seen("monitor")]), backend.infer([seen("monitor", (0, 0, 200))])

@@ -117,3 +117,12 @@ def test_own_weights_without_a_range_are_not_checked_and_with_a_broken_one_are_r
     (tmp_path / "own.range.json").write_text(json.dumps({"range": {"brightness": [1]}}))
     with pytest.raises(BackendError, match=r"own\.range\.json is not a range"):
         monitor(weights=str(weights))
+
+
+@pytest.mark.parametrize("pixels", ["1e999", "[" * 100_000])
+def test_a_range_that_cannot_be_read_is_named(pixels, tmp_path):
+    told = json.loads(RANGE_FILE.read_text()) | {"range": {"target_pixels": "PIXELS"}}
+    told["range"] = json.loads(RANGE_FILE.read_text())["range"] | told["range"]
+    (tmp_path / "own.range.json").write_text(json.dumps(told).replace('"PIXELS"', pixels))
+    with pytest.raises(BackendError, match="is not a range"):
+        PictureRange.read(tmp_path / "own.range.json")

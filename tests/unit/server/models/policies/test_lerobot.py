@@ -31,7 +31,14 @@ def test_a_folder_says_what_its_policy_takes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "features", [[1], {"observation.state": 6}, {"observation.state": {"type": "STATE"}}]
+    "features",
+    [
+        [1],
+        {"observation.state": 6},
+        {"observation.state": {"type": "STATE"}},
+        {"observation.state": {"type": "STATE", "shape": []}},
+        {"observation.image": {"type": "VISUAL", "shape": [3]}},
+    ],
 )
 def test_features_that_are_written_otherwise_are_left_to_lerobot(features: Any, tmp_path: Path) -> None:
     made: Any = create("lerobot", model=str(checkpoint(tmp_path, features)))

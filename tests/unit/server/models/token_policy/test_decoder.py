@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -100,6 +101,15 @@ def test_a_tensor_of_another_shape_or_a_missing_one_is_named(checkpoint, tmp_pat
     save_file({k: v for k, v in tensors.items() if k != name}, str(tmp_path / "missing.safetensors"))
     with pytest.raises(BackendError, match=re.escape(name) + " is missing"):
         load_llama(Decoder(SMALL), SMALL, tmp_path / "missing.safetensors")
+
+
+def test_an_index_that_names_another_file_is_named(checkpoint, tmp_path):
+    tensors = load_file(str(checkpoint))
+    save_file({k: v for k, v in tensors.items() if k != "lm_head.weight"}, str(tmp_path / "a.safetensors"))
+    index = json.dumps({"weight_map": dict.fromkeys(tensors, "a.safetensors")})
+    (tmp_path / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(BackendError, match=r"a\.safetensors: tensor lm_head\.weight"):
+        load_llama(Decoder(SMALL), SMALL, tmp_path)
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):

@@ -174,6 +174,24 @@ def test_behind_its_preset_it_moves_a_panda(folder: Path) -> None:
             "unnorm_key: expected one of bridge_orig, fractal",
         ),
         ({"norm_stats": {"bridge_orig": {"action": {"q01": [0.0]}}}}, "statistics of bridge_orig"),
+        (
+            {"norm_stats": {"bridge_orig": {"action": STATISTICS | {"mask": [True]}}}},
+            "q01, q99 and mask: expected as many values",
+        ),
+        (
+            {"norm_stats": {"bridge_orig": {"action": STATISTICS | {"q99": STATISTICS["q99"][:1]}}}},
+            "q01, q99 and mask: expected as many values",
+        ),
+        (
+            {"norm_stats": {"bridge_orig": {"action": {"q01": [None], "q99": [1.0]}}}},
+            "expected finite numbers",
+        ),
+        (
+            {"norm_stats": {"bridge_orig": {"action": {"q01": [10**400], "q99": [1.0]}}}},
+            "statistics of bridge_orig",
+        ),
+        ({"norm_stats": None}, "unnorm_key: expected one of none"),
+        ({"norm_stats": [1]}, "norm_stats: expected an object, got list"),
         ({"text_config": {"num_attention_heads": 5}}, "5 heads do not share a width of 32"),
     ],
 )

@@ -174,7 +174,12 @@ def test_words_that_do_not_fit_are_refused(weights, tmp_path):
     words = copy.with_suffix(".words.json")
     with pytest.raises(FileNotFoundError, match="make train"):
         VlaBackend(str(copy)).load()
-    for text, why in (("{}", "not a model's words"), ('{"merges": [], "plans": ["x"]}', "not one token")):
+    nested = "[" * 100_000
+    for text, why in (
+        ("{}", "not a model's words"),
+        (nested, "not a model's words"),
+        ('{"merges": [], "plans": ["x"]}', "not one token"),
+    ):
         words.write_text(text)
         with pytest.raises(BackendError, match=why):
             VlaBackend(str(copy)).load()

@@ -20,7 +20,7 @@ from rosa_server.scheduler.profiles.measure import (
     open_loop,
     random_input,
 )
-from rosa_server.scheduler.profiles.profile import STATIC, Configuration, LatencyPoint, load_profile
+from rosa_server.scheduler.profiles.profile import DYNAMIC, STATIC, Configuration, LatencyPoint, load_profile
 from tests.unit.server.scheduler.factories import CONFIGS
 
 
@@ -120,9 +120,23 @@ def test_measuring_finds_service_time_and_maximum_throughput() -> None:
 
 def test_a_request_that_waits_is_charged_from_its_arrival() -> None:
     machine = Machine()
-    sample = random_input(machine.input_spec, "system1", np.random.default_rng(0))
-    found = open_loop(machine, sample, ONE, 200.0, 500, 1, machine.clock, machine.sleep)
+    inputs = [random_input(machine.input_spec, "system1", np.random.default_rng(0))]
+    found = open_loop(machine, inputs, ONE, 200.0, 500, 1, machine.clock, machine.sleep)
     assert max(found.latencies_ms) > 1000, "200 requests a second where 100 fit: the queue has no end"
+
+
+@pytest.mark.parametrize("kind", [STATIC, DYNAMIC])
+def test_a_batch_shows_as_many_observations_as_it_has_requests(kind: str) -> None:
+    """A model that sees equal observations once would be measured quicker than it is with robots."""
+
+    class Looking(Machine):
+        def infer(self, batch: Sequence[ModelInput]) -> list[ModelOutput]:
+            assert len({one.images["front"].tobytes() for one in batch}) == len(batch)
+            return super().infer(batch)
+
+    machine = Looking()
+    measured(machine, batching=Batching(kind, 4))
+    assert max(machine.sizes) == 4
 
 
 def test_an_interrupted_measurement_goes_on_where_it_stopped(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from rosa_contract.wire import codec
 from rosa_contract.wire.horizon import Horizon
 from rosa_server.models.backend import ModelInput, ModelOutput
 from rosa_server.models.horizon import POLICIES, Choice
-from rosa_server.serving.worker.answers import encoded, finished
+from rosa_server.models.registry import BackendError
+from rosa_server.serving.worker.answers import encoded, failure, finished
 
 ACTIONS = {"actions": np.ones((2, 2), np.float32)}
 
@@ -62,3 +63,9 @@ def test_a_policy_that_chooses_nonsense_fails_its_own_request(
     monkeypatch.setitem(POLICIES, "odd", lambda spec, chunk: choice)
     cause, _ = answered(ModelOutput(ACTIONS), horizon=Horizon("odd"))
     assert cause in ("bad_output", "model_error")
+
+
+def test_a_server_behind_the_model_that_refuses_it_is_no_fault_of_the_robot() -> None:
+    refused = BackendError("no_server", "it refuses the `api_key`")
+    assert failure(refused, ModelInput("system1"))[0] == "model_error"
+    assert failure(ValueError("state is missing"), ModelInput("system1"))[0] == "input_rejected"
