@@ -60,7 +60,7 @@ def test_a_driver_that_nobody_has_is_refused(tmp_path: Path) -> None:
 def test_a_camera_whose_name_is_no_part_of_a_topic_is_refused(name: str, tmp_path: Path) -> None:
     camera = {"width": 96, "height": 96}
     said = refusal(replace(GOOD, robot=robot_file(tmp_path, {"cameras": {name: camera}})))
-    assert f"cameras.{name}: expected a name that ROS takes in a topic, got {name}/camera_info" in said
+    assert f"cameras.{name}: expected a name that is valid in a ROS topic, got {name}/camera_info" in said
     own = robot_file(tmp_path, {"cameras": {name: camera | {"topic": "/front/image_raw/compressed"}}})
     check_robots([replace(GOOD, robot=own)])
 
