@@ -107,7 +107,7 @@ class Status:
     state: str = declared(NAME, "state of its task")
     reason: str = declared(WORDS, "why the task is not progressing; empty if it is", "")
     running: bool = declared(FLAG, "a task is running", False)
-    round: int = declared(ID, "round of this task", 0, always=True)
+    round: int = declared(ID, "number of rounds in this task", 0, always=True)
     attempt: int = declared(ID, "attempt number", 0, always=True)
     stopped: bool = declared(FLAG, "the emergency stop is latched", False)
     components: Sequence[ComponentStatus] = declared(
