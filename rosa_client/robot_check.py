@@ -27,7 +27,9 @@ def robot_problems(spec: RobotSpec) -> list[ConfigProblem]:
         ),
     ]
     topics = [
-        ConfigProblem(f"cameras.{name}", "invalid", f"expected a name that is valid in a ROS topic, got {topic}")
+        ConfigProblem(
+            f"cameras.{name}", "invalid", f"expected a name that is valid in a ROS topic, got {topic}"
+        )
         for name, topic in ((name, info_topic(name, camera)) for name, camera in spec.cameras.items())
         if not TOPIC.fullmatch(topic)
     ]
