@@ -79,7 +79,7 @@ def _command(inner: Any, act: Callable[[argparse.Namespace], int], name: str, te
 
 def _signed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--why", required=True, help="your reason, recorded with the decision")
-    parser.add_argument("--by", default=_me(), help="who decides; default: %(default)s")
+    parser.add_argument("--by", default="", help="who decides (default: you, as USER@HOST)")
 
 
 def _seconds(text: str) -> float:
@@ -139,7 +139,7 @@ def _decide(arguments: argparse.Namespace) -> int:
             alert = client.open_alert(feed, arguments.wait)
             number, about = alert.id, f"alert {alert.id} ({alert.cause})"
         click = Click(DECIDE, number, arguments.choice)
-        return _ask(client, feed, click, arguments.by, arguments.why, arguments.wait, f"{about}: ")
+        return _ask(client, feed, click, arguments.by or _me(), arguments.why, arguments.wait, f"{about}: ")
 
 
 def _stop(arguments: argparse.Namespace) -> int:
@@ -173,7 +173,7 @@ def _stop_each(client: OperatorClient, feeds: list[RobotFeed], wait_s: float) ->
 def _release(arguments: argparse.Namespace) -> int:
     with _ros() as client:
         feed = client.feed(arguments.robot)
-        return _ask(client, feed, Click(RELEASE), arguments.by, arguments.why, arguments.wait)
+        return _ask(client, feed, Click(RELEASE), arguments.by or _me(), arguments.why, arguments.wait)
 
 
 def _audit(arguments: argparse.Namespace) -> int:
