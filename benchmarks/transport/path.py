@@ -1,6 +1,6 @@
 """Where the time of a request goes: client, gateway and worker, stage by stage.
 
-    python -m benchmarks.transport.path [--robots 1 16 64] [--turns 8] [--seconds 1]
+    python -m benchmarks.transport.path [--robots 1 16 64 256] [--turns 8] [--seconds 1]
 
 `rosa serve` with a null model, at several numbers of robots and sizes of pictures (JPEG, one camera). Each robot asks
 again when it has been answered; all are in one process. Two servers run at the same time: one whose gateway and worker
@@ -34,7 +34,7 @@ from rosa_contract.wire.images import EncodedImage, encode_image
 from rosa_sim.ports import free_port
 
 PICTURES = {7: (224, 224), 60: (480, 640), 300: (720, 1280)}  # kB -> (height, width) px
-ROBOTS = (1, 16, 64)
+ROBOTS = (1, 16, 64, 256)
 STATE = 8
 BUDGET_MS = 60_000.0
 START_S, ANSWER_S = 120, 90
