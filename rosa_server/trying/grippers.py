@@ -163,7 +163,7 @@ def widths(answered: Sequence[Answered], ranges: Ranges | None) -> list[Widths]:
             continue
         if not recorded.rows.shape[1] == path.rows.shape[1] == len(here):
             continue
-        times_s = np.linspace(0, min(recorded.times_s[-1], path.times_s[-1]), POINTS)
+        times_s = np.linspace(0, min(recorded.until_s, path.until_s), POINTS)
         told.append(path.at(times_s)[:, one.step.joint_count :])
         done.append(recorded.at(times_s)[:, one.step.joint_count :])
     if not told:

@@ -52,10 +52,10 @@ def _compared(answered: Sequence[Answered]) -> tuple[Array, Array, Array]:
             continue
         if min(path.rows.shape[1], recorded.rows.shape[1]) < count:
             continue
-        until_s = min(recorded.times_s[-1], path.times_s[-1])
+        until_s = min(recorded.until_s, path.until_s)
         times_s = np.linspace(0, until_s, POINTS + 1)[1:]
-        told.append(path.joints(count).at(times_s))
-        done.append(recorded.joints(count).at(times_s))
+        told.append(path.at(times_s)[:, :count])
+        done.append(recorded.at(times_s)[:, :count])
         seen.append(np.tile(here[:count], (POINTS, 1)))
     if not told:
         return np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0))

@@ -40,7 +40,7 @@ def draw(trial: ModelTrial, title: str, target: File) -> None:
             here = one.step.here
             if here is not None and column < len(here):
                 axis.plot([offset_s], [here[column]], "k.", markersize=4)
-        longest_s = max(part.times_s[-1] for part in (path, recorded) if part is not None)
+        longest_s = max(part.until_s for part in (path, recorded) if part is not None)
         offset_s += longest_s * 1.15 + path.step_s
     for column in range(columns):
         name = f"joint {column + 1}, rad" if column < joints else "gripper, m"

@@ -26,14 +26,17 @@ class Path:
     def times_s(self) -> Array:
         return np.arange(len(self.rows)) * self.step_s
 
+    @property
+    def until_s(self) -> float:
+        """Time of the last row; the first is at 0."""
+        return (len(self.rows) - 1) * self.step_s
+
     def at(self, times_s: Array, slower: float = 1.0) -> Array:
         """Rows `(len(times_s), columns)` at these times, between rows in a line; played `slower` times as slow."""
-        own = self.times_s * slower
-        return np.stack([np.interp(times_s, own, column) for column in self.rows.T], axis=1)
-
-    def joints(self, count: int) -> Path:
-        """Without the gripper."""
-        return replace(self, rows=self.rows[:, :count])
+        place = np.clip(times_s / (self.step_s * slower), 0, len(self.rows) - 1)
+        before = place.astype(int)
+        after = np.minimum(before + 1, len(self.rows) - 1)
+        return self.rows[before] + (place - before)[:, None] * (self.rows[after] - self.rows[before])
 
 
 @dataclass(frozen=True)
@@ -182,10 +185,10 @@ def unlike(answered: Sequence[Answered], slower: float = 1.0, scale: float = 1.0
         start = here[:count]
         if len(path.rows) == 1:  # a horizon of one: from here to there within the time of a row
             path = Path(np.stack([start, path.rows[0, :count]]), path.step_s)
-        until_s = min(recorded.times_s[-1], path.times_s[-1] * slower)
-        times_s = np.linspace(0, until_s, POINTS + 1)[1:]
-        done = recorded.joints(count).at(times_s)
-        told = start + (path.joints(count).at(times_s, slower) - start) * scale
+        until_s = min(recorded.until_s, path.until_s * slower)
+        times_s = np.arange(1, POINTS + 1) * (until_s / POINTS)
+        done = recorded.at(times_s)[:, :count] - start
+        told = (path.at(times_s, slower)[:, :count] - start) * scale
         off += float(np.abs(told - done).mean())
-        moved += float(np.abs(done - start).mean())
+        moved += float(np.abs(done).mean())
     return off / moved if moved > 1e-6 else None

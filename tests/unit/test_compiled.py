@@ -36,6 +36,7 @@ def test_the_cores_of_robot_gateway_and_simulator_are_compiled(compiled: ModuleT
     assert all((ROOT / path).is_file() for path in found)
 
 
+@pytest.mark.slow
 def test_no_class_extends_a_compiled_one_that_may_not_be(compiled: ModuleType) -> None:
     modules = set(compiled.cores(compiled.SERVING))
     classes = {name: classes_of(ROOT / name) for name in modules}

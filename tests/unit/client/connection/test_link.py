@@ -45,8 +45,8 @@ class Gateway:
     def endpoint(self) -> str:
         return f"tcp://127.0.0.1:{self.port}"
 
-    def heard(self) -> m.Message | None:
-        if not self.socket.poll(5):
+    def heard(self, patience_s: float = 0.005) -> m.Message | None:
+        if not self.socket.poll(round(patience_s * 1000)):
             return None
         self.identity, *frames = self.socket.recv_multipart()
         return codec.decode(frames)
@@ -274,7 +274,7 @@ def hellos_while_it_works(link: GatewayLink, gateway: Gateway, from_s: float) ->
             assert link.send(m.Request(100 + step, "system1", 100.0), now_s)
     heard = []
     while sum(isinstance(message, m.Request) for message in heard) < 4:
-        message = gateway.heard()
+        message = gateway.heard(PATIENCE_S)
         assert message is not None, f"of 4 requests and their hellos came {heard}"
         heard.append(message)
     return sum(message == HELLO for message in heard)

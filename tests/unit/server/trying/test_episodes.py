@@ -127,6 +127,7 @@ def film(path: Path, pictures: Sequence[np.ndarray[Any, Any]]) -> None:
         container.mux(stream.encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("films", [False, True], ids=["pictures", "videos"])
 @pytest.mark.parametrize("version", FORMATS)
 def test_the_right_policy_fits_an_episode_and_the_wrong_one_is_named(

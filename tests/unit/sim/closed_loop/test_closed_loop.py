@@ -192,6 +192,7 @@ def test_physics_finishes_a_piece_within_the_fleet_and_alone() -> None:
     assert cells[0].world.seed == 2_000_001, "the next piece lies there"
 
 
+@pytest.mark.slow
 def test_looks_and_chunks_of_a_trial_fall_anywhere_between_two_setpoints(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -61,6 +61,7 @@ def test_a_piece_is_done_sooner_when_the_next_chunk_is_inferred_while_one_plays(
     assert (jerk <= np.array(panda().limits.jerk_rad_s3) * (1 + 1e-6)).all()
 
 
+@pytest.mark.slow
 def test_pieces_play_the_horizon_that_their_policy_chooses(
     policy: FlowPolicyBackend, renderer: SceneRenderer
 ) -> None:

@@ -148,6 +148,7 @@ def test_searches_side_by_side_are_all_counted(tmp_path: Path, monkeypatch: pyte
     assert {row["parser"]: (row["inputs"], row["cpu_s"]) for row in rows} == dict.fromkeys(names, (20, 40.0))
 
 
+@pytest.mark.slow
 def test_an_input_is_slow_by_its_own_processor_time_and_not_by_the_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ def test_the_picture_is_written_from_a_bag(tmp_path: Path) -> None:
     assert (picture == (255, 255, 255)).all(axis=2).mean() < 0.95, "something was drawn"
 
 
+@pytest.mark.slow
 def test_two_bags_of_one_run_make_one_picture_with_a_group_for_each_robot(tmp_path: Path) -> None:
     one = record(tmp_path / "left.mcap", status((0, "inferring"), until_s=5, name="left"))
     two = record(tmp_path / "right.mcap", status((0, "inferring"), until_s=5, name="right"))

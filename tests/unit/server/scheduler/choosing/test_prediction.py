@@ -75,6 +75,7 @@ def test_where_calls_would_be_late_only_the_schedule_is_promised() -> None:
     assert planned.throughput_hz == scheduled(96).action_throughput_hz
 
 
+@pytest.mark.slow
 def test_what_is_told_is_measured_for_longer_and_what_all_rests_on_for_a_minute(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -161,6 +161,7 @@ def test_a_shard_of_the_cell_with_one_block_is_labelled_the_same_way_without_rul
     assert data["settled"].sum() > 60 and not data["settled"].all()
 
 
+@pytest.mark.slow
 def test_a_shard_of_hands_shows_cells_of_its_own_most_of_them_with_a_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
