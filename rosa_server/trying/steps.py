@@ -36,7 +36,8 @@ class Path:
         place = np.clip(times_s / (self.step_s * slower), 0, len(self.rows) - 1)
         before = place.astype(int)
         after = np.minimum(before + 1, len(self.rows) - 1)
-        return self.rows[before] + (place - before)[:, None] * (self.rows[after] - self.rows[before])
+        rows: Array = self.rows[before] + (place - before)[:, None] * (self.rows[after] - self.rows[before])
+        return rows
 
 
 @dataclass(frozen=True)
