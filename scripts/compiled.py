@@ -57,11 +57,10 @@ SERVING = (
     "rosa_server/serving/core/workers/pool.py",
     "rosa_server/serving/core/workers/worker_state.py",
     "rosa_server/serving/edge/doorman.py",
-    "rosa_server/serving/edge/gateway.py",
+    "rosa_server/serving/gateway.py",
     "rosa_server/serving/edge/intake.py",
-    "rosa_server/serving/edge/remote_links.py",
     "rosa_server/serving/edge/robots_socket.py",
-    "rosa_server/serving/edge/worker_links.py",
+    "rosa_server/serving/edge/workers/*.py",
 )
 # And what a simulated fleet runs, all as one group: calls between groups cost a third of what is gained.
 CORES = (

@@ -92,11 +92,11 @@ def timed_parts(parts: Parts) -> None:
     from rosa_contract.wire import codec
     from rosa_server.serving.core.dispatch.core import ServingCore
     from rosa_server.serving.edge.doorman import Doorman
-    from rosa_server.serving.edge.gateway import Gateway
     from rosa_server.serving.edge.intake import Intake
     from rosa_server.serving.edge.metrics import Metrics
     from rosa_server.serving.edge.robots_socket import RobotsSocket
-    from rosa_server.serving.edge.worker_links import WorkerLinks
+    from rosa_server.serving.edge.workers.desk import WorkerDesk
+    from rosa_server.serving.edge.workers.links import WorkerLinks
     from rosa_server.serving.watching.hub import Hub
 
     methods: tuple[tuple[Any, str, str], ...] = (
@@ -109,7 +109,7 @@ def timed_parts(parts: Parts) -> None:
         (ServingCore, "on_request", "decide: accept, queue"),
         (ServingCore, "tick", "decide: batch, choose a worker"),
         (ServingCore, "actions", "decide: batch, choose a worker"),
-        (Gateway, "_dispatch", "hand over: header of a batch"),
+        (WorkerDesk, "dispatch", "hand over: header of a batch"),
         (WorkerLinks, "send", "hand over: copy, wake the worker"),
         (WorkerLinks, "shared", "worker's answer: read, decode"),
         (codec, "decode", "worker's answer: read, decode"),

@@ -69,9 +69,10 @@ def around(owner: type, name: str, note: Callable[[float, float, Sequence[Any], 
 def stamp_gateway(notes: Notes) -> None:
     """Install the hooks of a gateway in this process."""
     from rosa_server.serving.core.dispatch.core import ServingCore
-    from rosa_server.serving.edge.gateway import Gateway
     from rosa_server.serving.edge.intake import Intake
-    from rosa_server.serving.edge.worker_links import WorkerLinks
+    from rosa_server.serving.edge.workers.desk import WorkerDesk
+    from rosa_server.serving.edge.workers.links import WorkerLinks
+    from rosa_server.serving.gateway import Gateway
 
     def read(began_s: float, ended_s: float, _: Sequence[Any], message: Any) -> None:
         if message is not None:
@@ -99,7 +100,7 @@ def stamp_gateway(notes: Notes) -> None:
 
     around(Intake, "read", read)
     around(ServingCore, "on_request", decided)
-    around(Gateway, "_dispatch", dispatched)
+    around(WorkerDesk, "dispatch", dispatched)
     around(WorkerLinks, "shared", shared)
     around(ServingCore, "on_executed", executed)
     around(Gateway, "_answer", answered)

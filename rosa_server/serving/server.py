@@ -30,11 +30,11 @@ from rosa_server.serving.core.forwarding.node import NodeCore
 from rosa_server.serving.core.guard.limits import limits_for
 from rosa_server.serving.edge.access import KeyRing
 from rosa_server.serving.edge.cluster import ClusterMaker
-from rosa_server.serving.edge.gateway import Gateway
 from rosa_server.serving.edge.lengths_file import LengthsFile
 from rosa_server.serving.edge.metrics import Metrics, MetricsServer
 from rosa_server.serving.edge.peer_desk import PeerDesk
 from rosa_server.serving.edge.rundir import SOCKET, make_rundir
+from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.inline.start import inline_desk
 from rosa_server.serving.joining import SharedSchedule
 from rosa_server.serving.operations.live_state import LiveState
@@ -140,7 +140,7 @@ class HeadlessServer:
             self._peers = peers
             self._relay = _relay_of(peers, self._post, self.core)
             tells = self._relay or self._post
-            operated = (self.core, self._cluster, self.gateway.drain_worker, metrics.operated, tells)
+            operated = (self.core, self._cluster, self.gateway.workers.drain, metrics.operated, tells)
             site = Site(*operated, planner, self._state)
             restore(site, self._clock.now_s())
             node = self.core if isinstance(self.core, NodeCore) else None
@@ -159,7 +159,7 @@ class HeadlessServer:
                 frontend_specs(factory, robots, joined.nodes.here if joined is not None else ""), metrics
             )
             undo.callback(self._frontends.stop, FRONTENDS_STOP_S)
-            self._cluster.start(self.gateway.workers_endpoint, worker_keys)
+            self._cluster.start(self.gateway.workers.endpoint, worker_keys)
             self._stack = undo.pop_all()
 
     def stop(self, *_: object) -> None:
@@ -194,7 +194,7 @@ class HeadlessServer:
             orders, self._post.orders = self._post.orders, []
             if self._relay is not None and self._peers is not None:
                 orders = self._relay.step(orders, self._peers.heard_orders())
-            self._operations.step(now_s, orders, self.gateway.ended_workers())
+            self._operations.step(now_s, orders, self.gateway.workers.ended())
             self.gateway.stir()
             if self._cluster.misconfigured and not announced:
                 raise ServeError("worker_misconfigured", self._cluster.misconfigured)
@@ -218,7 +218,7 @@ class HeadlessServer:
         self.gateway.stir()
         self.gateway.step(0.0)
         self._lengths.save()
-        self.gateway.send_drain()
+        self.gateway.workers.drain_all()
 
 
 def _core_of(

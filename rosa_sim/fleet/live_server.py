@@ -28,8 +28,8 @@ from rosa_server.serving.base.worker_spec import WorkerSpec
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.guard.limits import limits_for
 from rosa_server.serving.core.queueing.actions import Action
-from rosa_server.serving.edge.gateway import Gateway
 from rosa_server.serving.edge.metrics import Metrics
+from rosa_server.serving.gateway import Gateway
 from rosa_server.simulator.servers import CHUNK, LARGEST_BATCH, Serving
 from rosa_sim.far import FarLink
 from rosa_sim.fleet.record import BatchRecord
@@ -122,7 +122,7 @@ class LiveServer:
     def close(self) -> None:
         self.core.give_up(MonotonicClock().now_s(), "the run is over")
         self.gateway.step(0.0)
-        self.gateway.send_drain()
+        self.gateway.workers.drain_all()
         self.cluster.stop(STOP_S)
         for link in self._links.values():
             link.close()

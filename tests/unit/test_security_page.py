@@ -8,11 +8,11 @@ from pathlib import Path
 from rosa_client.connection import session_token
 from rosa_contract.wire.pictures import jpeg
 from rosa_server.cluster import local, output
+from rosa_server.serving import gateway
 from rosa_server.serving.base import log
 from rosa_server.serving.core.guard.limits import OFFENCES, Limits, limits_for
 from rosa_server.serving.core.rates import control
 from rosa_server.serving.core.sessions import session
-from rosa_server.serving.edge import gateway
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
 LIMITS = Limits()

@@ -1,1 +1,4 @@
-"""The gateway: sockets, metrics, keys and what a person does to a running server. Its decisions are in `core/`."""
+"""What a gateway is made of: sockets, metrics, keys, limits and files.
+
+Its loop is `serving/gateway.py`; its decisions are in `core/`.
+"""

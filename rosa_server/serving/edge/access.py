@@ -20,6 +20,7 @@ from rosa_contract.endpoint import is_loopback
 from rosa_contract.errors import CausedError
 from rosa_contract.keyfile import GATEWAYS, ROBOTS, SERVER, SLOTS, KeyFileError, check_folder, read_keys
 from rosa_contract.wire.bounds import MAX_NAME_CHARS
+from rosa_contract.wire.messages import Refused
 from rosa_server.plan.nodes_file import MAX_NODE_CHARS
 from rosa_server.serving.base import log
 from rosa_server.serving.base.peer_keys import PEER_DOMAIN, PeerKeys
@@ -132,6 +133,17 @@ class KeyRing:
     def knows(self, robot: str) -> bool:
         """Whether this robot had a key when the files were read last."""
         return robot in self._robots
+
+    def refusal(self, owner: str, robot: str) -> Refused | None:
+        """What a robot is answered that says hello over a connection with this owner's key: it must have the name of
+        its key, or it could speak for another robot. None: it is welcome."""
+        if robot != owner:
+            words = f"robot_id: this connection's key belongs to {owner!r}, it said hello as {robot!r}"
+        elif not self.knows(owner):
+            words = f"robot_id: the key of {owner!r} was removed from the key folder"
+        else:
+            return None
+        return Refused("wrong_key", words)
 
     def revoked(self) -> set[str]:
         """The names whose key is gone, or another one, since this was asked last."""

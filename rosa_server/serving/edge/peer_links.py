@@ -25,8 +25,8 @@ from rosa_server.serving.base import log
 from rosa_server.serving.base.peer_keys import PeerKeys
 from rosa_server.serving.base.readiness import Readiness
 from rosa_server.serving.base.watched_link import ENDS_MS, SILENT_MS, WatchedLink, keep_beating
+from rosa_server.serving.core.guard.limits import keyed_port_limits
 from rosa_server.serving.edge.doorman import Doorman
-from rosa_server.serving.edge.remote_links import worker_limits
 from rosa_server.serving.edge.robots_socket import HANDSHAKE_MS, seed_numbers
 
 UNSENT = 1024  # messages to one gateway that wait for the network; more than it may be given calls at a time
@@ -71,7 +71,7 @@ class PeerLinks:
         # A request of a robot, or what a model makes of it, behind a header.
         self._max_bytes = max(max_message_bytes, MAX_ARRAY_BYTES) + MAX_PEER_HEADER_BYTES
         self._router: zmq.Socket[bytes] | None = None
-        limits = replace(worker_limits(), stranger_bytes=HELD_BYTES, strangers_bytes=4 * HELD_BYTES)
+        limits = replace(keyed_port_limits(), stranger_bytes=HELD_BYTES, strangers_bytes=4 * HELD_BYTES)
         self._doorman = Doorman(limits, self._gone, count)
         self._lines: dict[str, _Line] = {}
         self._greeted: dict[

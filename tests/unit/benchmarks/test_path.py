@@ -13,16 +13,17 @@ from benchmarks.transport.stamps import STAGES, Notes, around, paths, stamp_gate
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_server.serving.core.dispatch.core import ServingCore
-from rosa_server.serving.edge.gateway import Gateway
 from rosa_server.serving.edge.intake import Intake
-from rosa_server.serving.edge.worker_links import WorkerLinks
+from rosa_server.serving.edge.workers.desk import WorkerDesk
+from rosa_server.serving.edge.workers.links import WorkerLinks
+from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.worker.batch_worker import BatchWorker
 from rosa_server.serving.worker.gateway_end import GatewayEnd
 from tests.unit.server.serving.worker.test_ahead import stage
 
 LIMIT_S = 30.0
 HOOKED = (
-    (Intake, "read"), (ServingCore, "on_request"), (Gateway, "_dispatch"), (WorkerLinks, "shared"),
+    (Intake, "read"), (ServingCore, "on_request"), (WorkerDesk, "dispatch"), (WorkerLinks, "shared"),
     (ServingCore, "on_executed"), (Gateway, "_answer"), (GatewayEnd, "read"), (BatchWorker, "_execute"),
 )  # fmt: skip
 

@@ -16,8 +16,8 @@ from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.queueing.actions import Kill
-from rosa_server.serving.edge.gateway import Gateway
 from rosa_server.serving.edge.metrics import Metrics
+from rosa_server.serving.gateway import Gateway
 from rosa_server.serving.inline.desk import InlineDesk
 from rosa_server.serving.inline.worker import InlineEnds
 
@@ -129,7 +129,7 @@ class Bench:
         """A process that announces itself."""
         made = self._connected("inproc://workers", worker_id)
         made.send_multipart(codec.encode(m.WorkerReady(worker_id, "policy", 4, {}, NEEDS)))
-        self.until(lambda: worker_id in self.gateway._ready)
+        self.until(lambda: worker_id in self.gateway.workers._ready)
         return made
 
     def hear(self, socket: zmq.Socket[bytes]) -> m.Message:
@@ -235,7 +235,7 @@ def test_a_worker_that_has_ended_does_not_take_its_place(bench: Bench) -> None:
     bench.welcome()
     bench.worker(FIRST)
     bench.cluster.ended.append((FIRST, "was killed"))
-    bench.until(lambda: FIRST not in bench.gateway._ready)
+    bench.until(lambda: FIRST not in bench.gateway.workers._ready)
     bench.ask("slow")
     assert bench.answer() == HERE
     bench.until(lambda: not bench.warm())
@@ -243,7 +243,7 @@ def test_a_worker_that_has_ended_does_not_take_its_place(bench: Bench) -> None:
 
 def test_a_drain_ends_both(bench: Bench) -> None:
     worker = bench.worker(FIRST)
-    bench.gateway.drain_worker(HERE)
+    bench.gateway.workers.drain(HERE)
     assert isinstance(bench.hear(worker), m.Drain)
     assert not bench.warm() and bench.model.closed
 

@@ -9,7 +9,6 @@ than the handshake, and is cut off when it stays silent.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 
 import zmq
 
@@ -19,28 +18,11 @@ from rosa_server.serving.base import log
 from rosa_server.serving.base.readiness import EVENTS, POLLIN, Readiness
 from rosa_server.serving.base.watched_link import ENDS_MS, SILENT_MS, keep_beating
 from rosa_server.serving.base.worker_keys import WorkerKeys
-from rosa_server.serving.core.guard.limits import Limits
+from rosa_server.serving.core.guard.limits import keyed_port_limits
 from rosa_server.serving.edge.cluster import SharesMemory
 from rosa_server.serving.edge.doorman import LOOK_EVERY_S, Doorman
 from rosa_server.serving.edge.robots_socket import HANDSHAKE_MS
-from rosa_server.serving.edge.worker_links import BURST, NOBLOCK, Message, WorkerLinks
-
-MAX_STRANGERS = 64
-# A worker that was cut off announces itself again when its batch has ended. Endless handshakes are cut off earlier.
-HELLO_WITHIN_S = 60.0
-
-
-def worker_limits() -> Limits:
-    """What strangers may take of the workers' port. One that has spoken with a valid key is bounded by its credits."""
-    few = MAX_STRANGERS
-    return replace(
-        Limits(),
-        connections=2 * few,
-        connections_per_address=2 * few,
-        strangers=few,
-        strangers_per_address=few,
-        hello_within_s=HELLO_WITHIN_S,
-    )
+from rosa_server.serving.edge.workers.links import BURST, NOBLOCK, Message, WorkerLinks
 
 
 class RemoteLinks(WorkerLinks):
@@ -58,7 +40,7 @@ class RemoteLinks(WorkerLinks):
         """`count`: told the cause with which a connection is cut off."""
         super().__init__(context, readiness, memory)
         self._context, self._keys, self._max_bytes = context, keys, max_message_bytes
-        self._doorman = Doorman(worker_limits(), self._gone, count)
+        self._doorman = Doorman(keyed_port_limits(), self._gone, count)
         self._known: set[bytes] = set()  # connections that have spoken with a valid key, by libzmq's names
         self._connections: dict[str, bytes] = {}  # worker id -> the one over which it has announced itself
         self._ended: list[str] = []

@@ -24,10 +24,10 @@ from rosa_server.cluster.local import LocalCluster, worker_specs
 from rosa_server.serving.base.watched_link import ENDS_MS, SILENT_MS, WatchedLink
 from rosa_server.serving.base.worker_keys import WorkerKeyPair, WorkerKeys
 from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.guard.limits import KEYED_STRANGERS
 from rosa_server.serving.core.queueing.actions import Action, Dispatch, Reply
-from rosa_server.serving.edge.gateway import Gateway
 from rosa_server.serving.edge.metrics import Metrics
-from rosa_server.serving.edge.remote_links import MAX_STRANGERS
+from rosa_server.serving.gateway import Gateway
 
 PATIENCE_S = 60.0
 MAX_PAUSES = 20  # until one is short enough
@@ -80,7 +80,7 @@ class Bench:
             1.0,
             worker_keys=self.keys,
         )
-        self.cluster.start(self.gateway.workers_endpoint, self.keys)
+        self.cluster.start(self.gateway.workers.endpoint, self.keys)
         self.robot = self.context.socket(zmq.DEALER)
         self.robot.linger = 0
         self.robot.connect(self.gateway.robots_endpoint)
@@ -114,7 +114,7 @@ class Bench:
         made.linger = 0
         link = WatchedLink(made, pair, ENDS_MS)
         self._sockets += [(made, link)]
-        made.connect(endpoint or self.gateway.workers_endpoint)
+        made.connect(endpoint or self.gateway.workers.endpoint)
         return made, link
 
     def warm(self) -> set[str]:
@@ -127,7 +127,7 @@ class Bench:
         return [one for one in self.core.done if isinstance(one, Reply)]
 
     def close(self) -> None:
-        self.gateway.send_drain()
+        self.gateway.workers.drain_all()
         self.cluster.stop(10.0)
         self.gateway.close()
         for one, link in self._sockets:
@@ -204,11 +204,11 @@ def test_only_workers_that_end_unasked_are_counted_as_lost(bench: Callable[[int]
     it.until(lambda: it.warm() == {"policy/0.1", "policy/1.1"})
     it.cluster.hold("policy/0", True)
     it.core.retire(it.clock.now_s(), "policy/0.1", "drain")
-    it.gateway.drain_worker("policy/0.1")
-    it.until(lambda: "policy/0.1" in it.gateway.ended_workers())
+    it.gateway.workers.drain("policy/0.1")
+    it.until(lambda: "policy/0.1" in it.gateway.workers.ended())
     assert it.gateway._metrics.registry.get_sample_value("rosa_worker_losses_total") == 0
     it.cluster.kill("policy/1.1", "a test says so")
-    it.until(lambda: "policy/1.1" in it.gateway.ended_workers())
+    it.until(lambda: "policy/1.1" in it.gateway.workers.ended())
     assert it.gateway._metrics.registry.get_sample_value("rosa_worker_losses_total") == 1
 
 
@@ -244,7 +244,7 @@ def test_what_a_worker_was_given_before_its_link_ended_is_answered_by_another_on
     bench: Callable[[int], Bench],
 ) -> None:
     it = bench(0)
-    with contextlib.closing(Cable(it.gateway.workers_endpoint)) as cable:
+    with contextlib.closing(Cable(it.gateway.workers.endpoint)) as cable:
         first, link = it.connect(it.keys.issue("policy/0.1"), cable.endpoint)
         announce(first, "policy/0.1")
         it.until(lambda: it.warm() == {"policy/0.1"})
@@ -290,7 +290,7 @@ def test_the_only_worker_keeps_its_calls_through_a_pause_in_which_nothing_is_hea
     bench: Callable[[int], Bench],
 ) -> None:
     it = bench(0)
-    with contextlib.closing(Cable(it.gateway.workers_endpoint)) as cable:
+    with contextlib.closing(Cable(it.gateway.workers.endpoint)) as cable:
         only, link = it.connect(it.keys.issue("policy/0.1"), cable.endpoint)
         announce(only, "policy/0.1")
         it.until(it.warm)
@@ -318,7 +318,7 @@ def test_a_worker_that_is_heard_again_goes_on_over_its_connection(bench: Callabl
     it = bench(0)
     other, _ = it.connect(it.keys.issue("policy/1.1"))
     announce(other, "policy/1.1")
-    with contextlib.closing(Cable(it.gateway.workers_endpoint)) as cable:
+    with contextlib.closing(Cable(it.gateway.workers.endpoint)) as cable:
         silent, link = it.connect(it.keys.issue("policy/0.1"), cable.endpoint)
         for _ in range(MAX_PAUSES):
             it.until(lambda: link.came_up() or not link.down_s())
@@ -414,13 +414,13 @@ def test_a_stranger_gets_no_further_than_the_handshake_and_many_of_them_leave_ro
     server = it.keys.issue("policy/9.1").server
     stranger, link = it.connect(WorkerKeyPair(public.decode(), secret.decode(), server))
     announce(stranger, "policy/0.1")
-    port = int(it.gateway.workers_endpoint.rpartition(":")[2])
+    port = int(it.gateway.workers.endpoint.rpartition(":")[2])
     with contextlib.ExitStack() as crowd:
         silent = [
             crowd.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", port))))
-            for _ in range(3 * MAX_STRANGERS)
+            for _ in range(3 * KEYED_STRANGERS)
         ]
-        it.until(lambda: sum(ended(one) for one in silent) >= len(silent) - MAX_STRANGERS)
+        it.until(lambda: sum(ended(one) for one in silent) >= len(silent) - KEYED_STRANGERS)
         worker, _ = it.connect(it.keys.issue("policy/0.1"))
         announce(worker, "policy/0.1")
         it.until(lambda: it.warm() == {"policy/0.1"})

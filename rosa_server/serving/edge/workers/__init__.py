@@ -1,0 +1,1 @@
+"""The gateway's side of the workers: their links, and which of them are ready or away."""
