@@ -146,9 +146,9 @@ class Dashboard:
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
         if kind != "application/json":
             return refusal(PageRefusal(415, "bad_request", "send application/json"))
-        if not self._budgets.setdefault(person, Bucket(DECISIONS_PER_S, DECISIONS_AT_ONCE)).take(
-            1.0, time.monotonic()
-        ):
+        budget = self._budgets.setdefault(person, Bucket(DECISIONS_PER_S, DECISIONS_AT_ONCE))
+        if not budget.take(1.0, time.monotonic()):
+            budget.give_back(1.0)  # what is refused costs nothing: it is over as soon as it is said to be
             return refusal(PageRefusal(429, "too_many_attempts", "too many decisions at once; wait a little"))
         asked = _asked(await _body(request))
         if isinstance(asked, str):

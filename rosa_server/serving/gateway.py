@@ -19,7 +19,6 @@ from rosa_server.serving.base.malloc import Peaks
 from rosa_server.serving.base.readiness import EVENTS, POLLIN, Readiness
 from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.core.dispatch.core import ServingCore
-from rosa_server.serving.core.guard.bucket import Bucket
 from rosa_server.serving.core.guard.limits import Limits
 from rosa_server.serving.core.queueing.actions import Cancel, Dispatch, Kill, Note, Reply, Say
 from rosa_server.serving.edge.access import ZAP_ENDPOINT, KeyRing, admit
@@ -37,9 +36,8 @@ from rosa_server.serving.watching.post import WatchPost
 
 REPORT_EVERY_S = 1.0
 KEYS_EVERY_S = 0.5  # how often the gateway looks for removed keys
-POST_EVERY_S = (
-    0.02  # how often watchers are read and told: each ZeroMQ socket that is polled costs every request
-)
+# How often watchers are read and told: each ZeroMQ socket that is polled costs every request.
+POST_EVERY_S = 0.02
 GLANCE_EVERY_S = 0.005  # at the clocks of all that is done every so often
 STRANGERS_S = 0.003  # in one step for what strangers say
 MAX_WAITING = 4096  # messages of strangers
@@ -74,12 +72,11 @@ class Gateway:
         self._next_glance_s = self._next_report_s = 0.0
         self._next_keys_s = self._next_post_s = 0.0
         self._due_s = 0.0  # when the core decides again if nothing is heard; 0: at once
-        self._health: tuple[m.HealthReport, list[codec.Frame]] | None = (
-            None  # the last one, and as it is sent
-        )
+        # The last one, and as it is sent.
+        self._health: tuple[m.HealthReport, list[codec.Frame]] | None = None
         self._post: WatchPost | None = None
         self._peers = peers
-        self._notes = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
+        self._notes = log.LineBudget()
         self._strangers: deque[Message] = deque()  # what was read of those that are not welcomed
         self._peaks = Peaks()
         self._readiness = Readiness(awake_s, clock.now_s)
@@ -335,7 +332,7 @@ class Gateway:
                 self.workers.kill(action)
             elif isinstance(action, Note):
                 self._metrics.noted(action.event)
-                if self._notes.take(1.0, self._clock.now_s()):
+                if self._notes.due(self._clock.now_s()):
                     log.warning(action.event, **action.fields)
             elif self._peers is not None:
                 self._peers.tell(self._clock.now_s(), action)

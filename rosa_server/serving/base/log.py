@@ -8,6 +8,8 @@ import os
 import sys
 import time
 from collections.abc import Hashable
+from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from rosa_contract.say import say
@@ -32,6 +34,28 @@ def error(name: str, **fields: Any) -> None:
     event(name, level=logging.ERROR, **fields)
 
 
+class LineBudget:
+    """How many lines peers of one kind can cause. A flood leaves lines out while it lasts, and none afterwards."""
+
+    def __init__(self) -> None:
+        self._bucket = Bucket(LINES_PER_S, LINES_AT_ONCE)
+
+    def due(self, now_s: float) -> bool:
+        """Whether there is a line left to log now; it then counts as logged."""
+        if self._bucket.take(1.0, now_s):
+            return True
+        self._bucket.give_back(1.0)
+        return False
+
+
+@dataclass
+class Repeats:
+    """Equal log lines of a short time."""
+
+    next_s: float = -inf  # when the next one is said
+    unsaid: int = 0
+
+
 class Seldom:
     """Lets a line through once per `every_s`, so that a peer that tries again and again cannot fill the disk.
 
@@ -42,17 +66,22 @@ class Seldom:
 
     def __init__(self, every_s: float = 10.0) -> None:
         self._every_s = every_s
-        self._next_s: dict[Hashable, float] = {}
-        self._budget = Bucket(LINES_PER_S, LINES_AT_ONCE)
+        self._repeats: dict[Hashable, Repeats] = {}
+        self._budget = LineBudget()
+        self.unsaid = 0  # how often the line that was due last was left out before
 
-    def due(self, what: Hashable) -> bool:
+    def due(self, what: Hashable, now_s: float | None = None) -> bool:
         """Whether to log `what` now; it then counts as logged."""
-        now_s = time.monotonic()
-        if now_s < self._next_s.get(what, now_s) or not self._budget.take(1.0, now_s):
+        if now_s is None:
+            now_s = time.monotonic()
+        known = self._repeats.get(what, Repeats())
+        if now_s < known.next_s or not self._budget.due(now_s):
+            known.unsaid += 1
             return False
-        if len(self._next_s) >= self.MOST:
-            self._next_s.clear()
-        self._next_s[what] = now_s + self._every_s
+        if len(self._repeats) >= self.MOST:
+            self._repeats.clear()
+        self.unsaid = known.unsaid
+        self._repeats[what] = Repeats(now_s + self._every_s)
         return True
 
 

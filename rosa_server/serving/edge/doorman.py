@@ -25,7 +25,6 @@ from itertools import islice
 import zmq
 
 from rosa_server.serving.base import log
-from rosa_server.serving.core.guard.bucket import Bucket
 from rosa_server.serving.core.guard.connections import Connections
 from rosa_server.serving.core.guard.limits import UNREAD, Limits
 from rosa_server.serving.core.guard.peers import Close
@@ -33,7 +32,7 @@ from rosa_server.serving.core.guard.peers import Close
 LOOK_EVERY_S = 0.02
 DROP_UNSENT = struct.pack(
     "ii", 1, 0
-)  # struct linger: when the last descriptor is closed, the connection is reset
+)  # struct linger: the connection is reset when its last descriptor is closed
 STEPS_PER_ROUND = 5  # in which every robot, and every peer with unread answers, is looked at once
 MAX_LOOKS = 256  # at strangers in one step; the others are next
 SAME_LINE_EVERY_S = 1.0  # a flood makes one line per address and cause in this time
@@ -68,14 +67,6 @@ class Line:
 
 
 @dataclass
-class Repeats:
-    """Equal log lines of a short time."""
-
-    next_s: float = float("-inf")
-    unsaid: int = 0
-
-
-@dataclass
 class Doorman:
     """`open` before the socket is bound; `step` often; `heard` for every message. `on_end` is told of every ended
     connection that had spoken: the time and its ZeroMQ name; `count` of every one that was cut off, by its cause."""
@@ -86,13 +77,12 @@ class Doorman:
     _lines: dict[int, Line] = field(default_factory=dict)  # by key
     _by_fd: dict[int, Line] = field(default_factory=dict)
     _by_identity: dict[bytes, Line] = field(default_factory=dict)
-    _said: dict[tuple[str, str], Repeats] = field(default_factory=dict)
     _next_key: int = 0
     _next_look_s: float = float("-inf")
     _by_end: dict[int, int] = field(default_factory=dict)  # our descriptor -> key
     _due: dict[int, None] = field(
         default_factory=dict
-    )  # keys of strangers to look at, the longest waiting first
+    )  # strangers' keys to look at, the longest waiting first
     _next_round: dict[int, None] = field(default_factory=dict)  # of robots, and of peers with unread answers
     _round: list[int] = field(default_factory=list)  # what is left of this round
     _share: int = 0  # of it in one step
@@ -106,7 +96,7 @@ class Doorman:
         # Why the handshake failed whose connection ends next: libzmq tells one after the other.
         self._failed = ""
         self._keys = False
-        self._line_budget = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
+        self._often = log.Seldom(every_s=SAME_LINE_EVERY_S)
         self._seldom = log.Seldom()  # a peer without a key tries again every second
         self._epoll = select.epoll() if sys.platform == "linux" else None
 
@@ -411,16 +401,11 @@ class Doorman:
             self._say(now_s, "connection_cut_off", close.address, close.cause, peer)
 
     def _say(self, now_s: float, event: str, address: str, cause: str, fields: dict[str, object]) -> None:
-        if len(self._said) > 1000:
-            self._said.clear()
-        repeats = self._said.setdefault((address, cause or event), Repeats())
-        if now_s < repeats.next_s or not self._line_budget.take(1.0, now_s):
-            repeats.unsaid += 1
+        if not self._often.due((address, cause or event), now_s):
             return
-        more = {"unsaid": repeats.unsaid} if repeats.unsaid else {}
+        more = {"unsaid": self._often.unsaid} if self._often.unsaid else {}
         who = {"address": address, "cause": cause} if cause else {}
         log.warning(event, **who, **fields, **more)
-        repeats.next_s, repeats.unsaid = now_s + SAME_LINE_EVERY_S, 0
 
 
 def follows(identity: bytes, other: bytes) -> bool:

@@ -25,8 +25,8 @@ from rosa_server.serving.base import log
 from rosa_server.serving.base.peer_keys import PeerKeys
 from rosa_server.serving.base.readiness import Readiness
 from rosa_server.serving.base.watched_link import ENDS_MS, SILENT_MS, WatchedLink, keep_beating
-from rosa_server.serving.core.guard.limits import keyed_port_limits
 from rosa_server.serving.edge.doorman import Doorman
+from rosa_server.serving.edge.keyed_port import keyed_port_limits
 from rosa_server.serving.edge.robots_socket import HANDSHAKE_MS, seed_numbers
 
 UNSENT = 1024  # messages to one gateway that wait for the network; more than it may be given calls at a time

@@ -15,7 +15,6 @@ from rosa_contract.wire.status import Audit, OpenAlert
 from rosa_contract.wire.watching import Answer, Asked, Look, Order, encode_answer
 from rosa_server.serving.base import log
 from rosa_server.serving.core.dispatch.core import ServingCore
-from rosa_server.serving.core.guard.bucket import Bucket
 from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.watching.hub import DECIDED, GOING, ORDERED, Hub
 from rosa_server.serving.watching.pictures import Pictures
@@ -47,8 +46,8 @@ class WatchPost:
         self._questions: dict[int, OpenQuestion] = {}
         self._number = 0
         self.orders: list[Order] = []  # for whoever runs the server
-        self._lines = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
-        self._audit_lines = Bucket(log.LINES_PER_S, log.LINES_AT_ONCE)
+        self._lines = log.LineBudget()
+        self._audit_lines = log.LineBudget()
         # A robot tells of a decision twice, in its answer and in its report: the later one is not logged again.
         self._answered: deque[_Key] = deque(maxlen=MAX_LOGGED)
         self._audited: deque[_Key] = deque(maxlen=MAX_LOGGED)
@@ -147,7 +146,7 @@ class WatchPost:
         self.hub.happened(now_s, visit.event, **told)
         if visit.event == "robot_left":
             self.hub.left(visit.robot)
-        if self._lines.take(1.0, now_s):
+        if self._lines.due(now_s):
             log.event(visit.event, **told)
 
     def refused(self, now_s: float, cause: str, reason: str, robot: str) -> None:
@@ -195,7 +194,7 @@ class WatchPost:
                 continue
             if any(_key(one.asked) == key for one in self._questions.values()):
                 self._audited.append(key)
-            if self._audit_lines.take(1.0, now_s):
+            if self._audit_lines.due(now_s):
                 _log_decision(key, audit.accepted, audit.reason)
 
     def _answer(self, asked: Asked, answer: Decided, logged: bool = False) -> None:

@@ -98,23 +98,6 @@ def shown(value: float, unit: str) -> str:
     )
 
 
-KEYED_STRANGERS = 64
-# A worker that was cut off announces itself again when its batch has ended. Endless handshakes are cut off earlier.
-KEYED_HELLO_WITHIN_S = 60.0
-
-
-def keyed_port_limits() -> Limits:
-    """What strangers may take of a port for workers or gateways of other machines. One that has spoken with a valid key
-    is no stranger: a worker is bounded by its credits."""
-    return Limits(
-        connections=2 * KEYED_STRANGERS,
-        connections_per_address=2 * KEYED_STRANGERS,
-        strangers=KEYED_STRANGERS,
-        strangers_per_address=KEYED_STRANGERS,
-        hello_within_s=KEYED_HELLO_WITHIN_S,
-    )
-
-
 def limits_for(descriptors: int, reserved: int = 256) -> Limits:
     """The limits that fit a process which may open this many descriptors; a connection takes two."""
     connections = max(16, min(Limits.connections, (descriptors - reserved) // 2))

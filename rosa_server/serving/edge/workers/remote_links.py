@@ -18,9 +18,9 @@ from rosa_server.serving.base import log
 from rosa_server.serving.base.readiness import EVENTS, POLLIN, Readiness
 from rosa_server.serving.base.watched_link import ENDS_MS, SILENT_MS, keep_beating
 from rosa_server.serving.base.worker_keys import WorkerKeys
-from rosa_server.serving.core.guard.limits import keyed_port_limits
 from rosa_server.serving.edge.cluster import SharesMemory
 from rosa_server.serving.edge.doorman import LOOK_EVERY_S, Doorman
+from rosa_server.serving.edge.keyed_port import keyed_port_limits
 from rosa_server.serving.edge.robots_socket import HANDSHAKE_MS
 from rosa_server.serving.edge.workers.links import BURST, NOBLOCK, Message, WorkerLinks
 

@@ -24,8 +24,8 @@ from rosa_server.cluster.local import LocalCluster, worker_specs
 from rosa_server.serving.base.watched_link import ENDS_MS, SILENT_MS, WatchedLink
 from rosa_server.serving.base.worker_keys import WorkerKeyPair, WorkerKeys
 from rosa_server.serving.core.dispatch.core import ServingCore
-from rosa_server.serving.core.guard.limits import KEYED_STRANGERS
 from rosa_server.serving.core.queueing.actions import Action, Dispatch, Reply
+from rosa_server.serving.edge.keyed_port import MAX_STRANGERS
 from rosa_server.serving.edge.metrics import Metrics
 from rosa_server.serving.gateway import Gateway
 
@@ -418,9 +418,9 @@ def test_a_stranger_gets_no_further_than_the_handshake_and_many_of_them_leave_ro
     with contextlib.ExitStack() as crowd:
         silent = [
             crowd.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", port))))
-            for _ in range(3 * KEYED_STRANGERS)
+            for _ in range(3 * MAX_STRANGERS)
         ]
-        it.until(lambda: sum(ended(one) for one in silent) >= len(silent) - KEYED_STRANGERS)
+        it.until(lambda: sum(ended(one) for one in silent) >= len(silent) - MAX_STRANGERS)
         worker, _ = it.connect(it.keys.issue("policy/0.1"))
         announce(worker, "policy/0.1")
         it.until(lambda: it.warm() == {"policy/0.1"})
