@@ -20,8 +20,8 @@ from rosa_server.scheduler.problem import Problem, problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.profile import CONTINUOUS
+from rosa_server.scheduler.running.batch_sizes import prefills_ms, service_table
 from rosa_server.scheduler.running.handover import hand_over
-from rosa_server.scheduler.running.policies import prefills_ms, service_table
 from rosa_server.scheduler.search.engines import with_best_engines
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.simulator.servers import Serving

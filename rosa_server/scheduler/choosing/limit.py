@@ -24,7 +24,7 @@ from rosa_server.plan.engines import SHARING_ENGINE
 from rosa_server.scheduler.problem import Need, Problem, TaskClass
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import CONTINUOUS
-from rosa_server.scheduler.running.policies import prefills_ms, service_table
+from rosa_server.scheduler.running.batch_sizes import prefills_ms, service_table
 
 STEPS = 200  # of the search for the price
 # Ways to run a call: how long it keeps its robot waiting, and the server time for it; s. The corners of a convex line,

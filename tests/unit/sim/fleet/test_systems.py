@@ -12,7 +12,7 @@ from rosa_server.scheduler.choosing.limit import limit_hz, none_serves
 from rosa_server.scheduler.problem import problem_from
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import load_profile
-from rosa_server.scheduler.running.policies import service_table
+from rosa_server.scheduler.running.batch_sizes import service_table
 from rosa_sim.fleet.random_factory import random_factory
 from rosa_sim.fleet.scenario import load_scenario
 from rosa_sim.fleet.systems import (

@@ -25,8 +25,9 @@ from rosa_contract.rotations import matrix
 from rosa_contract.wire.messages import Output
 from rosa_contract.wire.overlap import Overlap
 from rosa_server.models.adapters import behind
-from rosa_server.models.adapters.adapted import Adapted, AdapterError, AnswerError
+from rosa_server.models.adapters.adapted import Adapted, AdapterError
 from rosa_server.models.adapters.resolving import Resolved, preset, resolve
+from rosa_server.models.adapters.translator import AnswerError
 from rosa_server.models.backend import Capabilities, InputSpec, ModelInput, ModelOutput
 
 PANDA = "configs/robots/panda.yaml"

@@ -10,7 +10,7 @@ import pytest
 from rosa_server.scheduler.choosing.limit import limit_hz, ways
 from rosa_server.scheduler.problem import Need
 from rosa_server.scheduler.profiles.library import ProfileLibrary
-from rosa_server.scheduler.running.policies import service_table
+from rosa_server.scheduler.running.batch_sizes import service_table
 from rosa_server.timing.continuous import Shared
 from tests.unit.server.scheduler.factories import BIG, GR00T, LIBRARY, pool, task
 

@@ -19,8 +19,9 @@ from rosa_server.scheduler.placement.schedule import Schedule
 from rosa_server.scheduler.problem import Need, TaskClass, problem_from
 from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.profiles.profile import EVEN
+from rosa_server.scheduler.running.batch_sizes import service_table
 from rosa_server.scheduler.running.handover import hand_over, placement_of
-from rosa_server.scheduler.running.policies import carried_out, due_together, service_table
+from rosa_server.scheduler.running.policies import carried_out, due_together
 from rosa_server.scheduler.search.solve import solve
 from tests.unit.server.scheduler.factories import LIBRARY
 
