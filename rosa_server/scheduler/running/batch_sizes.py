@@ -34,7 +34,7 @@ def largest_batch(
     """
     users = users_of(problem, model)
     highest = min([need.max_batch or LARGEST for _, need in users] + [max(table.sizes, default=1)])
-    rests_s = [cls.action_s + rest_s(problem, cls, library) for cls, _ in users]
+    rests_s = [cls.action_s + rest_of_round_s(problem, cls, library) for cls, _ in users]
 
     def allowed(slo_s: float) -> int:
         if permits:
@@ -69,7 +69,7 @@ def calls_at_once(
     for server in servers:
         for stream, count in server.streams.items():
             need, cls = needs[stream], problem.by_name[stream.task]
-            infers_s = rest_s(problem, cls, library) + alone_s(problem, cls, library)
+            infers_s = rest_of_round_s(problem, cls, library) + idle_system1_s(problem, cls, library)
             fastest_hz = 1 / (cls.action_s + max(MIN_ROUND_S, infers_s))
             asked_hz = count * need.rate_hz(fastest_hz) / len(servers)
             loads_hz[need.component] = loads_hz.get(need.component, 0.0) + asked_hz
@@ -169,13 +169,13 @@ def users_of(problem: Problem, model: str) -> list[tuple[TaskClass, Need]]:
     ]
 
 
-def alone_s(problem: Problem, cls: TaskClass, library: ProfileLibrary) -> float:
+def idle_system1_s(problem: Problem, cls: TaskClass, library: ProfileLibrary) -> float:
     """System 1 on an idle server."""
     models = [need.model for need in cls.goals if need.component == SYSTEM1]
     return sum(service_table(library, problem.gpu_type, model, (SYSTEM1,)).service_s(1) for model in models)
 
 
-def rest_s(problem: Problem, cls: TaskClass, library: ProfileLibrary) -> float:
+def rest_of_round_s(problem: Problem, cls: TaskClass, library: ProfileLibrary) -> float:
     """What a round waits for beside System 1, with idle servers."""
     return sum(
         need.calls_per_action

@@ -1,8 +1,8 @@
 """How a schedule is carried out: which servers share a queue, and when calls come.
 
 `batch_sizes.py` says how many of them run together. The schedule promises what holds for any arrivals. Within it the
-server may do better: what is decided here changes no placement, no route and no rate. A slot keeps its server as placed,
-for admission and failover.
+server may do better: what is decided here changes no placement, no route and no rate. A slot keeps its server as
+placed, for admission and failover.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from rosa_server.scheduler.profiles.decoding import cost_of
 from rosa_server.scheduler.profiles.library import ProfileLibrary
 from rosa_server.scheduler.profiles.profile import CONTINUOUS, IN_TURN
 from rosa_server.scheduler.running.batch_sizes import (
-    alone_s,
     calls_at_once,
+    idle_system1_s,
     largest_batch,
     prefills_ms,
     reserved_places,
-    rest_s,
+    rest_of_round_s,
     service_table,
 )
 from rosa_server.scheduler.running.calendar import offsets_s
@@ -230,7 +230,7 @@ def _periods_s(
     # until servers are known to have room.
     first = min(cls.goals, key=lambda need: need.calls_per_action)
     planned_hz = placement.rates_hz.get(cls.name, {}).get(first.component, 0.0)
-    fastest_s = cls.action_s + rest_s(problem, cls, library) + alone_s(problem, cls, library)
+    fastest_s = cls.action_s + rest_of_round_s(problem, cls, library) + idle_system1_s(problem, cls, library)
     period_s = 1 / planned_hz if planned_hz > 0 else fastest_s / first.calls_per_action
     periods_s[first.component] = min(MAX_RAMP_S, period_s)
     return periods_s
