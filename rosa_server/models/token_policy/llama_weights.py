@@ -26,7 +26,7 @@ Fill = tuple[Tensor, Sequence[Part]]  # a target, and what it is stacked of alon
 def load_llama(decoder: Decoder, config: TokenPolicyConfig, path: Path, prefix: str = "") -> None:
     """Fill `decoder` from a checkpoint. `prefix` goes before each name: "language_model." in OpenVLA's files.
 
-    Raises `BackendError` naming the first tensor that is missing or of another shape.
+    Raises `BackendError` naming the first tensor that is missing, of another shape, or not finite.
     """
     copy_tensors(path, llama_fills(decoder, config, prefix))
 
@@ -86,7 +86,11 @@ def copy_tensors(path: Path, fills: Iterable[Fill]) -> None:
                 if part.get_shape() != expected:
                     words = f"tensor {name} has shape {part.get_shape()}, expected {expected}"
                     raise BackendError("bad_weights", f"{path}: {words}")
-                target[start : start + rows].copy_(part[:])
+                filled = target[start : start + rows]
+                filled.copy_(part[:])
+                if not filled.isfinite().all():  # the likeliest of NaN is a token
+                    words = f"tensor {name} has values that are not finite as {filled.dtype}"
+                    raise BackendError("bad_weights", f"{path}: {words}")
                 start += rows
 
 

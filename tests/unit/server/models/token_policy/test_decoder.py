@@ -103,6 +103,27 @@ def test_a_tensor_of_another_shape_or_a_missing_one_is_named(checkpoint, tmp_pat
         load_llama(Decoder(SMALL), SMALL, tmp_path / "missing.safetensors")
 
 
+@pytest.mark.parametrize("wrong", [float("nan"), float("-inf")])
+def test_a_tensor_with_values_that_are_not_finite_is_named(checkpoint, tmp_path, wrong):
+    """The likeliest of NaN is a token: the model would answer, and move an arm."""
+    tensors, name = load_file(str(checkpoint)), "model.layers.2.mlp.up_proj.weight"
+    tensors[name][-1, 3] = wrong
+    save_file(tensors, str(tmp_path / "wrong.safetensors"))
+    with pytest.raises(BackendError, match=re.escape(name) + " has values that are not finite"):
+        load_llama(Decoder(SMALL), SMALL, tmp_path / "wrong.safetensors")
+
+
+def test_a_value_that_the_model_s_type_cannot_hold_is_named(checkpoint, tmp_path):
+    tensors = load_file(str(checkpoint))
+    tensors["lm_head.weight"][5, 5] = 1e6
+    save_file(tensors, str(tmp_path / "large.safetensors"))
+    load_llama(Decoder(SMALL), SMALL, tmp_path / "large.safetensors")
+    with pytest.raises(
+        BackendError, match=r"lm_head\.weight has values that are not finite as torch\.float16"
+    ):
+        load_llama(Decoder(SMALL).half(), SMALL, tmp_path / "large.safetensors")
+
+
 def test_an_index_that_names_another_file_is_named(checkpoint, tmp_path):
     tensors = load_file(str(checkpoint))
     save_file({k: v for k, v in tensors.items() if k != "lm_head.weight"}, str(tmp_path / "a.safetensors"))
