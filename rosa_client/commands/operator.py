@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 ALL = "all"
 ACCEPTED, REFUSED = 0, 1
 WATCH_EVERY_S = 1.0
+ONE_OR_ALL = "robot namespace, which is waited for; default: all robots"
 LATECOMERS_S = 1.5  # how long `stop all` waits for robots that were not found with the others
 
 
@@ -45,6 +46,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     inner = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     listed = _command(inner, _list, "list", "list every robot, its state and its open alert")
+    listed.add_argument("robot", nargs="?", default="", help=ONE_OR_ALL)
     form = listed.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--watch", action="store_true", help="refresh every second until Ctrl-C")
@@ -59,7 +61,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     release.add_argument("robot", help="robot namespace")
     _signed(release)
     audit = _command(inner, _audit, "audit", "show the latest decisions: who, when, what and why")
-    audit.add_argument("robot", nargs="?", default="", help="robot namespace; default: all robots")
+    audit.add_argument("robot", nargs="?", default="", help=ONE_OR_ALL)
     return parser
 
 
@@ -105,14 +107,24 @@ def _me() -> str:
 # -- the commands -----------------------------------------------------------------------------------------------------
 
 
+def _found(client: OperatorClient, arguments: argparse.Namespace) -> list[RobotFeed]:
+    """The robot that was asked for, waiting for it, or all of them."""
+    wanted = namespace_of(arguments.robot) if arguments.robot else ""
+    feeds = client.find(arguments.wait, wanted)
+    if not wanted:
+        return feeds
+    client.must_know(wanted)
+    return [client.feed(wanted)]
+
+
 def _list(arguments: argparse.Namespace) -> int:
     with _ros() as client:
-        feeds = client.find(arguments.wait)
+        feeds = _found(client, arguments)
         now_s = time.monotonic()
         if arguments.json:
             print(json.dumps([_record(feed.view, now_s) for feed in feeds], indent=2))
         elif arguments.watch:
-            _watch(client)
+            _watch(client, feeds if arguments.robot else None)
         else:
             print(_listing(feeds, now_s))
     return ACCEPTED
@@ -122,12 +134,13 @@ def _listing(feeds: Sequence[RobotFeed], now_s: float) -> str:
     return "\n".join(line for feed in feeds for line in _lines(feed.view, now_s)) or "no robot is left"
 
 
-def _watch(client: OperatorClient) -> None:
-    """The list again and again, on a terminal in place of the one before."""
+def _watch(client: OperatorClient, feeds: list[RobotFeed] | None) -> None:
+    """The list again and again, on a terminal in place of the one before. None: of all robots, later ones too."""
     clear = "\x1b[H\x1b[2J" if sys.stdout.isatty() else ""
     with suppress(KeyboardInterrupt):
         while True:
-            print(f"{clear}{_listing(client.present(), time.monotonic())}", flush=True)
+            shown = client.present() if feeds is None else feeds
+            print(f"{clear}{_listing(shown, time.monotonic())}", flush=True)
             client.spin(lambda: False, WATCH_EVERY_S)
 
 
@@ -178,11 +191,7 @@ def _release(arguments: argparse.Namespace) -> int:
 
 def _audit(arguments: argparse.Namespace) -> int:
     with _ros() as client:
-        wanted = namespace_of(arguments.robot) if arguments.robot else ""
-        feeds = client.find(arguments.wait, wanted)
-        if wanted:
-            client.must_know(wanted)
-            feeds = [client.feed(wanted)]
+        feeds = _found(client, arguments)
         entries = [(entry, feed.view.label) for feed in feeds for entry in feed.view.audits]
         for entry, label in sorted(entries, key=lambda pair: pair[0].when_s):
             print(_audit_line(entry, label))

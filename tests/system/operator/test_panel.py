@@ -231,7 +231,9 @@ def test_the_shell_lists_decides_and_audits(floor: Floor, rviz: Rviz) -> None:
     robots = listed()
     assert robots[LATE]["alert"]["id"] == number
     assert robots[EASY]["alert"] is None
-    said, wrong = at_once(["list"], ["decide", LATE, "dance", "--why", "for fun", "--by", "dora"])
+    said, wrong = at_once(["list", LATE], ["decide", LATE, "dance", "--why", "for fun", "--by", "dora"])
+    assert said.stdout.startswith(f"{LATE}: "), said.stderr
+    assert EASY not in said.stdout
     assert f"ALERT {number}" in said.stdout
     assert "decide: rosa operator decide panda0 CHOICE --why" in said.stdout
     assert "CHOICE: resume | retry | return_to_safe_state | abort" in said.stdout

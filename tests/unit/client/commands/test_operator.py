@@ -77,7 +77,7 @@ class Vanishing:
     def __init__(self) -> None:
         self.left = [[Feed("panda0", True)], []]
 
-    def find(self, wait_s: float) -> list[Feed]:
+    def find(self, wait_s: float, wanted: str = "") -> list[Feed]:
         return self.left[0]
 
     def present(self) -> list[Feed]:
@@ -97,6 +97,39 @@ def test_a_list_that_is_watched_comes_again_until_ctrl_c(
     assert printed[0].startswith("panda0: no status")
     assert printed[-1] == "no robot is left"
     assert "" not in printed
+
+
+class TwoRobots:
+    """Stands in for the client."""
+
+    def __init__(self) -> None:
+        self.feeds = {f"/{name}": Feed(name, True) for name in ("panda0", "panda1")}
+        self.waited_for: list[str] = []
+
+    def find(self, wait_s: float, wanted: str = "") -> list[Feed]:
+        self.waited_for.append(wanted)
+        return list(self.feeds.values())
+
+    def must_know(self, namespace: str) -> None:
+        if namespace not in self.feeds:
+            raise OperatorError(f"no robot {namespace!r}")
+
+    def feed(self, robot: str) -> Feed:
+        return self.feeds[robot]
+
+
+def test_one_robot_is_waited_for_and_listed_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    floor = TwoRobots()
+    monkeypatch.setattr(command, "_ros", lambda: nullcontext(floor))
+    assert main(["operator", "list", "panda1"]) == 0
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == ["panda1"]
+    assert main(["operator", "list"]) == 0
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == ["panda0", "panda1"]
+    assert floor.waited_for == ["/panda1", ""]
+    assert main(["operator", "list", "panda7"]) == 2
+    assert "no robot '/panda7'" in capsys.readouterr().err
 
 
 def test_a_latched_stop_is_listed_with_the_command_that_releases_it() -> None:
