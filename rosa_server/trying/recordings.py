@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path as File
 from typing import Any
 
@@ -137,7 +138,9 @@ def _chunk_moments(tracks: _Tracks, names: Sequence[str]) -> list[tuple[float, P
     for at_s, chunk in tracks.chunks:
         columns = list(chunk["names"])
         rows = np.asarray(chunk["data"], np.float64)
-        if not columns or rows.size % len(columns) or not set(names) <= set(columns) or chunk["step_s"] <= 0:
+        if not columns or rows.size % len(columns) or not set(names) <= set(columns):
+            continue
+        if not 0 < chunk["step_s"] < inf:
             continue
         wanted = [*names, *[name for name in columns if _orders_gripper(name)]]
         rows = rows.reshape(-1, len(columns))[:, [columns.index(name) for name in wanted]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ class Path:
     """Actions over time: joints in rad and, where there is a gripper, its width in m."""
 
     rows: Array  # (n, joints) or (n, joints + 1)
-    step_s: float  # time of one row
+    step_s: float  # time of one row, > 0 and finite
 
     @property
     def times_s(self) -> Array:
@@ -93,7 +94,7 @@ def path_of(rows: Any, output: ModelOutput, period_s: float | None, usual_s: flo
     if rows.ndim != 2 or not len(rows):
         return None
     own = row_s(output, len(rows), period_s, usual_s)
-    return Path(rows, own) if own > 0 else None
+    return Path(rows, own) if 0 < own < inf else None
 
 
 def row_s(output: ModelOutput, rows: int, period_s: float | None, usual_s: float) -> float:
