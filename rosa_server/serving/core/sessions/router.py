@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from copy import copy
 from dataclasses import dataclass
 
 from rosa_contract.config.factory import Factory
@@ -123,7 +122,7 @@ class Failover:
         """The replicas whose streams no warm worker would run if these had none: of them, and of those that they stand
         in for."""
         at_stake = dict.fromkeys([*gone, *(name for one in gone for name in self.served_by(one))])
-        then = copy(self)
+        then = Failover(self._replicas, self._standbys)  # not a copy: compiled, this class has none
         then._warm, then._failed, then._instead = set(self._warm), dict(self._failed), dict(self._instead)
         for one in gone:
             then.lost(one)
