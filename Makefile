@@ -126,7 +126,7 @@ test-pythons:  ## server, scheduler, client and dashboard on each of Python 3.11
 
 prove: setup  ## search everything that can happen to the robot's core and its arm, then 100,000 random steps and more (minutes)
 	@$(WITH)python -m rosa_sim.explore
-	@export HYPOTHESIS_PROFILE=long; $(WITH)python -m pytest -q -s -m prove tests/unit
+	@export HYPOTHESIS_PROFILE=long; $(WITH)python -m pytest -q -s -o faulthandler_timeout=7200 -m prove tests/unit
 
 format: setup  ## format and sort imports in place
 	@$(WITH)python -m ruff check --fix-only .

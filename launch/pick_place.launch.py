@@ -243,12 +243,11 @@ class Exits:
 
 
 def node_arguments(spec: NodeSpec) -> dict:
-    """A node as launch takes it; a managed one configures and activates itself, or ends with the reason."""
-    values = {**spec.parameters, "autostart": True} if spec.managed else spec.parameters
+    """A node as launch takes it."""
     # launch reads bare text as YAML, which would make numbers, mappings or errors of some names and places.
     parameters = {
         name: ParameterValue(value, value_type=str) if isinstance(value, str) else value
-        for name, value in values.items()
+        for name, value in spec.parameters.items()
     }
     return {
         "package": spec.package,

@@ -6,6 +6,7 @@ server's time is made up, from a profile; half of the robots have each of the SL
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from rosa_contract.config.factory import parse_factory
@@ -32,7 +33,8 @@ TASKS = ("hurried", "patient")
 
 class BatchingLoop(ScriptedFleet):
     """`deadline_aware`: dynamic batching up to `batch`; else a free worker takes what waits, up to `batch`.
-    `padded`: whatever runs takes as long as a full batch, as with one CUDA Graph.
+    `padded`: whatever runs takes as long as a full batch, as with one CUDA Graph. `planned`: the gateway knows the
+    profile, as with a schedule; else it learns how long each size takes.
     """
 
     def __init__(
@@ -43,8 +45,12 @@ class BatchingLoop(ScriptedFleet):
         deadline_aware: bool = True,
         padded: bool = False,
         seed: int = 0,
+        planned: bool = False,
     ) -> None:
         replica = Replica("gpu0", "policy", "gpu0", batch=batch, deadline_aware=deadline_aware)
+        if planned:
+            service_ms = {size: 1000 * profile.service_s(size) for size in profile.sizes}
+            replica = replace(replica, service_ms=service_ms, padded=profile.padded)
         names = {f"r{index}": TASKS[index % 2] for index in range(robots)}
         slots = {f"{task}/{name[1:]}": {SYSTEM1: "gpu0"} for name, task in names.items()}
         times = BatchProfile({batch: profile.service_s(batch) * 1000}, padded=True) if padded else profile

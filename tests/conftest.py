@@ -40,6 +40,7 @@ PRESENT: pytest.StashKey[Presence] = pytest.StashKey()
 LOW_PRIORITY = 19  # next to nothing, where others want the core
 MOST_SHOWN = 4000  # characters of a failure while the run goes on
 AUTOGROUP = Path("/proc/self/autogroup")
+OBJECTS = 20_000  # new ones between two searches for garbage; Python's 700 are for programs of a few modules
 _spent_s: dict[str, float] = {}  # by file, set-up and teardown included
 _cpu_s: dict[str, float] = {}  # the same, in processor time, that of ended child processes included
 _cpu_before_s: list[float] = [0.0]  # of this process and its children when the last report was made
@@ -64,9 +65,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if given:
         gc.disable()  # until it has collected: a seventh of what that takes would be searching for garbage
         config.stash[PRESENT] = Presence()
-        number = number_of(given["workerid"])
-        if number < given["workercount"] and roles(given["workercount"])[number] is Lane.BESIDE:
-            _stand_back()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -90,10 +88,17 @@ def _stand_back() -> None:
         AUTOGROUP.write_text(str(LOW_PRIORITY))
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Tests and modules stay to the end: no search for garbage has to look at them, which would take half a second."""
     gc.freeze()
+    gc.set_threshold(OBJECTS, *gc.get_threshold()[1:])
     gc.enable()
+    given: dict[str, Any] = getattr(session.config, "workerinput", {})
+    # Where nothing live runs, nobody has to be left the cores; and other programs of this machine would take them.
+    if given and any(lane_of(item.nodeid) is not Lane.BESIDE for item in session.items):
+        number = number_of(given["workerid"])
+        if number < given["workercount"] and roles(given["workercount"])[number] is Lane.BESIDE:
+            _stand_back()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -9,7 +9,9 @@ worker's time is made up, from the derived H200 profile of GR00T N1.6. Half of t
 
     padded b   takes what waits, up to b, and runs a batch of b: one CUDA Graph
     greedy b   takes what waits, up to b, and runs that
-    aware b    the server's dynamic batching: no more than the tightest deadline allows, and waits where that pays
+    aware b    the server's dynamic batching: no more than the tightest deadline allows, and waits where that pays;
+               it has no schedule and learns how long each size takes
+    planned b  the same with a schedule: it knows the worker's sizes and times
 """
 
 from __future__ import annotations
@@ -26,12 +28,15 @@ from rosa_sim.batching import BatchingLoop
 
 RESULT = RESULTS / "batching"
 PROFILE = load_profile(ROOT / "configs" / "profiles" / "h200" / "nvidia--GR00T-N1.6-3B.yaml")
+OURS = ("aware", "planned")
+MIN_SHARE = 0.97  # of the actions of the best of the others
 FLEETS = (2, 4, 8, 12, 16, 24)
-VARIANTS = (("padded", 1), ("padded", 4), ("padded", 16), ("greedy", 16), ("aware", 16))
+VARIANTS = (("padded", 1), ("padded", 4), ("padded", 16), ("greedy", 16), ("aware", 16), ("planned", 16))
 
 
 def measure(robots: int, how: str, batch: int, seconds: float) -> dict[str, object]:
-    loop = BatchingLoop(robots, batch, PROFILE, deadline_aware=how == "aware", padded=how == "padded")
+    aware, planned = how in OURS, how == "planned"
+    loop = BatchingLoop(robots, batch, PROFILE, aware, padded=how == "padded", planned=planned)
     loop.run(seconds)
     ordered = sorted(loop.latencies_ms)
     calls = len(ordered) + loop.missed
@@ -48,17 +53,22 @@ def measure(robots: int, how: str, batch: int, seconds: float) -> dict[str, obje
 
 def aims_of(rows: Sequence[dict[str, object]]) -> list[dict[str, object]]:
     """Deadline-aware batches are to be never clearly worse than the best fixed one of the same fleet."""
+    return [_aim_of(rows, how, words) for how, words in zip(OURS, ("without", "with"), strict=True)]
+
+
+def _aim_of(rows: Sequence[dict[str, object]], how: str, words: str) -> dict[str, object]:
     worst, where = 1.0, 0
     for robots in FLEETS:
-        mine = {
-            str(row["batching"]): float(str(row["actions_hz"])) for row in rows if row["robots"] == robots
-        }
-        aware = mine.pop("aware 16")
-        if aware / max(mine.values()) < worst:
-            worst, where = aware / max(mine.values()), robots
-    aim = "deadline-aware batching acts at least 0.97 times as often as the best of the others, at any fleet"
+        of = {str(row["batching"]): float(str(row["actions_hz"])) for row in rows if row["robots"] == robots}
+        best = max(hz for name, hz in of.items() if name.split()[0] not in OURS)
+        if of[f"{how} 16"] / best < worst:
+            worst, where = of[f"{how} 16"] / best, robots
+    aim = (
+        f"deadline-aware batching {words} a schedule acts at least {MIN_SHARE} times as often as the best of the "
+        "others, at any fleet"
+    )
     value = f"{worst:.2f} at {where} robots" if where else "never less often"
-    return [{"aim": aim, "value": value, "holds": worst >= 0.97}]
+    return {"aim": aim, "value": value, "holds": worst >= MIN_SHARE}
 
 
 def main() -> None:

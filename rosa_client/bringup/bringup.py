@@ -21,7 +21,6 @@ from typing import NoReturn
 import yaml
 from ament_index_python.packages import get_package_prefix
 
-from rosa_client.bringup.activation import activate
 from rosa_client.bringup.arguments import ENTRIES, robot_and_cell, split
 from rosa_client.bringup.description import description_nodes, description_note
 from rosa_client.bringup.graph import PACKAGE, Cell, NodeSpec, Robot, panel, recorder, robot_graph, robots_of
@@ -32,11 +31,17 @@ from rosa_client.bringup.roles import roles_of
 from rosa_client.bringup.supervisor import BringupError, Supervisor
 from rosa_client.executables import module_of, program
 from rosa_client.nodes.base.environment import prepare_environment
+from rosa_client.nodes.base.managed import AUTOSTART
+from rosa_client.nodes.base.readiness import tell_ready
+from rosa_client.nodes.base.shell import FAILED, LOOK_EVERY_S
 from rosa_contract.say import say
 from rosa_contract.shipped import shipped
 
 CONFIGS = shipped("configs")
 DEFAULTS = {"config": str(CONFIGS / "pick_place.yaml"), "robot": str(CONFIGS / "robots" / "panda.yaml")}
+ACTIVE_WITHIN_S = (
+    30.0  # a runtime after its start, what else the robots have when the last one's runtime is up
+)
 PANEL_AGAIN_AFTER_S = 2.0  # as in the launch files; no limit, since a person may repair what ends it
 
 
@@ -103,7 +108,7 @@ class Bringup:
     def failure(self) -> str:
         """Why no robot can work any more, and where the logs are; empty while one can."""
         over = self._roles.all_lost(self._ended(), self._words.of)
-        return f"{over}; see {self._logs}" if over and self._logs is not None else over
+        return over and over + self._where()
 
     def lost(self) -> list[str]:
         """Robots that have lost a node."""
@@ -145,33 +150,57 @@ class Bringup:
             self.start_server()
         if self._panel is not None:
             self.supervisor.start(self._panel.process, node_command(self._panel))
+        # One after the other, as far as their runtimes; what takes long, such as to reach an arm, they do together.
+        started = {robot.namespace: self._start_robot(robot) for robot in self._robots}
+        until_s = time.monotonic() + ACTIVE_WITHIN_S
         for robot in self._robots:
-            self._start_robot(robot)
+            for node in started[robot.namespace]:
+                if node.parameters.get(AUTOSTART):
+                    self._await(node, robot.namespace, until_s)
         if died := self.failure():
             raise BringupError(died)
 
-    def _start_robot(self, robot: Robot) -> None:
+    def _start_robot(self, robot: Robot) -> list[NodeSpec]:
+        """Start its nodes, and wait for its runtime."""
         nodes = [recorder(robot)] if robot.record else []
         nodes += [*description_nodes(robot), *self._graph(robot)]
         if note := description_note(robot):
             self._say("bringup", note)
         for node in nodes:
             self.supervisor.start(node.process, node_command(node))
-
-        def hopeless() -> str:
-            return self.failure() or (f"{robot.namespace} is lost" if robot.namespace in self.lost() else "")
-
         for node in nodes:
-            try:
-                if node.managed:
-                    activate(node.full_name, hopeless)
-            except BringupError as error:
-                # A node that refuses or hangs must be fixed before any robot works; one that ended is reported as lost.
-                if self.failure():
-                    raise
-                if robot.namespace not in self.lost():
-                    raise BringupError(f"{error}: {self._words.of(node.process)}") from None
+            if node.is_runtime and robot.autostart:
+                self._await(node, robot.namespace, time.monotonic() + ACTIVE_WITHIN_S)
+        return nodes
+
+    def _await(self, node: NodeSpec, robot: str, until_s: float) -> None:
+        """Wait until a node is active, or its robot is lost: whoever gives it a task at once finds an arm and pictures.
+
+        Raises `BringupError` for what must be put right before any robot works: a runtime that refuses its files or its
+        parameters, or hangs. A node that ends in any other way costs only its robot, and hardware may take its time.
+        """
+        while not self.supervisor.is_ready(node.process):
+            if node.is_runtime and self._ended().get(node.process) == FAILED:
+                raise BringupError(f"{node.full_name} cannot start{self._because(node)}")
+            if died := self.failure():
+                raise BringupError(died)
+            if robot in self.lost():
                 return
+            if time.monotonic() > until_s:
+                words = f"{node.full_name} did not become active within {ACTIVE_WITHIN_S:g} s{self._because(node)}"
+                if node.is_runtime:
+                    raise BringupError(words)
+                self._say("bringup", words)
+                return
+            time.sleep(LOOK_EVERY_S)
+
+    def _because(self, node: NodeSpec) -> str:
+        """What a node said last, where it said anything, and where the logs are."""
+        words = self._words.of(node.process)
+        return (f": {words}" if words else "") + self._where()
+
+    def _where(self) -> str:
+        return f"; see {self._logs}" if self._logs is not None else ""
 
     def _say(self, name: str, line: str) -> None:
         self._words.hear(name, line)
@@ -253,6 +282,7 @@ def main() -> int:
             panel=panel(robots, cell) if cell.panel else None,
         )
         with bringup:
+            tell_ready()
             names = ", ".join(f"{one.namespace} ({one.task or 'first task'})" for one in robots)
             print(f"[bringup] running {names}; Ctrl-C ends it", flush=True)
             watch(bringup, check_signals)

@@ -16,6 +16,7 @@ from rosa_contract.config.factory import load_factory
 from rosa_contract.config.robot import load_robot
 
 PACKAGE = "rosa_client"
+RUNTIME = "runtime_node"
 EXTERNAL = "external"  # somebody else does it
 
 # What `driver` means for the arm and for the cameras; empty: what the robot file names.
@@ -30,7 +31,6 @@ class NodeSpec:
     name: str
     namespace: str
     parameters: dict[str, Any] = field(default_factory=dict)
-    managed: bool = False  # a lifecycle node that whoever starts it configures and activates
     # the node's name of a topic or service -> the name in use
     remap: dict[str, str] = field(default_factory=dict)
     package: str = PACKAGE
@@ -43,6 +43,11 @@ class NodeSpec:
     def process(self) -> str:
         """The name of its process in messages and of its log file."""
         return self.full_name.strip("/")
+
+    @property
+    def is_runtime(self) -> bool:
+        """The node that does a robot's tasks, whatever runs it."""
+        return self.name == RUNTIME
 
 
 @dataclass(frozen=True)
@@ -162,13 +167,11 @@ def robot_graph(given: Robot) -> list[NodeSpec]:
     if given.driver not in DRIVERS:
         raise ValueError(f"driver: expected one of {', '.join(sorted(DRIVERS))}, got {given.driver!r}")
     arm, camera = DRIVERS[given.driver]
-    common = {"robot": given.robot, "use_sim_time": given.use_sim_time}
-    # The runtime is activated when it is up, so that whoever starts it knows why it cannot be.
-    own = {**common, "autostart": given.autostart}
-    wanted = {"arm_node": {**own, "driver": arm, "seed": given.seed}}
+    common = {"robot": given.robot, "use_sim_time": given.use_sim_time, "autostart": given.autostart}
+    wanted = {"arm_node": {**common, "driver": arm, "seed": given.seed}}
     if by_driver(load_robot(given.robot), camera):
-        wanted["camera_node"] = {**own, "driver": camera, "source": given.source}
-    wanted["runtime_node"] = {
+        wanted["camera_node"] = {**common, "driver": camera, "source": given.source}
+    wanted[RUNTIME] = {
         **common,
         "config": given.config,
         "gateway": given.gateway,
@@ -179,10 +182,7 @@ def robot_graph(given: Robot) -> list[NodeSpec]:
         "frame_prefix": "" if given.description == EXTERNAL else prefix_of(given.namespace),
     }
     namespace = "/" + given.namespace.strip("/")
-    return [
-        NodeSpec(name, name, namespace, values, given.autostart and name == "runtime_node")
-        for name, values in wanted.items()
-    ]
+    return [NodeSpec(name, name, namespace, values) for name, values in wanted.items()]
 
 
 def recorder(given: Robot) -> NodeSpec:

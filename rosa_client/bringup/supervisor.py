@@ -7,6 +7,7 @@ import fcntl
 import logging
 import os
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -15,9 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rosa_client.nodes.base.readiness import READY, SOCKET
 from rosa_contract.process import die_with
 
 GRACE_S = 5.0
+READ_S = 1.0  # for what an ended child wrote; a child of its own may hold its output open
 SHM = Path("/dev/shm")
 LOCKS = ("_el", "_sl")  # a process of Fast DDS holds an exclusive or a shared one on what it reads
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -37,6 +40,9 @@ class Child:
     name: str
     process: subprocess.Popen[bytes]
     reader: threading.Thread
+    news: socket.socket  # what it says to `NOTIFY_SOCKET`
+    ready: bool = False
+    read: bool = False  # it has ended, and what it wrote was read
 
 
 class Supervisor:
@@ -60,14 +66,19 @@ class Supervisor:
         if name in self._children and self.is_running(name):
             raise BringupError(f"{name} is already running (pid {self.pid(name)})")
         parent = os.getpid()
-        with signals_wait():
+        with signals_wait(), contextlib.ExitStack() as opened:
             try:
+                news = opened.enter_context(
+                    socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+                )
+                news.bind("")  # to an abstract name that the kernel chooses
+                environment = {**self._environment, SOCKET: "@" + news.getsockname()[1:].decode()}
                 process = subprocess.Popen(
                     list(command),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
-                    env=self._environment,
+                    env=environment,
                     preexec_fn=lambda: _die_with(parent),
                     start_new_session=True,
                 )
@@ -75,19 +86,37 @@ class Supervisor:
                 raise BringupError(f"{name}: cannot start {command[0]}: {error.strerror}") from error
             reader = threading.Thread(target=self._read, args=(name, process), daemon=True)
             # Known before its first line is read, since `say` may ask for it.
-            self._children[name] = Child(name, process, reader)
+            before = self._children.get(name)
+            self._children[name] = Child(name, process, reader, news)
+            opened.pop_all()  # it is the child's now
+            if before is not None:
+                before.news.close()
             reader.start()
 
     def is_running(self, name: str) -> bool:
         return self._children[name].process.poll() is None
 
+    def is_ready(self, name: str) -> bool:
+        """Whether it has said so (`sd_notify(3)`), as ROSA's nodes do when they become active."""
+        child = self._children[name]
+        with contextlib.suppress(BlockingIOError):
+            while not child.ready:
+                child.ready = READY in child.news.recv(4096).splitlines()
+        return child.ready
+
     def pid(self, name: str) -> int:
         return self._children[name].process.pid
 
     def ended(self) -> dict[str, int]:
-        """Children that have ended, with their exit status (negative: the signal)."""
+        """Children that have ended, with their exit status (negative: the signal). What they wrote has been said by
+        then, unless something that they started holds their output open. Not to be called by `say`."""
         statuses = {name: child.process.poll() for name, child in self._children.items()}
-        return {name: status for name, status in statuses.items() if status is not None}
+        found = {name: status for name, status in statuses.items() if status is not None}
+        for child in (self._children[name] for name in found):
+            if not child.read:
+                child.reader.join(timeout=READ_S)
+                child.read = True
+        return found
 
     def kill(self, name: str) -> None:
         """SIGKILL one child at once, as a crash would."""
@@ -111,6 +140,7 @@ class Supervisor:
             self._signal(child, signal.SIGKILL)  # also what the child itself may have left in its group
             child.process.wait()
             child.reader.join(timeout=1.0)
+            child.news.close()
         self._children.clear()
         remove_shared_memory(self._shared_before, spared=None if listening else os.getpid())
 

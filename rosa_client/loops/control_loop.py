@@ -121,6 +121,7 @@ class ControlLoop:
             state = self._arm.read()
         self._player.reset(self._watch.q_rad, state.gripper_m)
         self._guard.begin(self._watch.q_rad)
+        self.sent, self._stands = None, None
 
     def order(self, number: OrderId, what: Order) -> Future[Refusal | None]:
         """Give an order at the next period; the future says why it was refused, or None."""
@@ -211,6 +212,8 @@ class ControlLoop:
         expected = None if command is None or self._player.returns else command.q_rad
         state, fault = self._watch.look(now_s, self._arm.read(), expected)
         self._player.sense(now_s, state.q_rad, self._guard.refusal or fault)
+        if command is not None and state.fault:
+            self._ends_with(command, now_s, state)
         self._after(now_s, state)
 
     def _command(self, now_s: float) -> Command | None:
@@ -226,21 +229,16 @@ class ControlLoop:
         return checked
 
     def _comes_to_rest(self, now_s: float) -> bool:
-        """Whether an arm that was told nothing for a while still comes to rest by itself.
+        """Whether an arm that was told nothing for a while, or since its driver reports a fault, still comes to rest.
 
         Its controller has gone on meanwhile, so the next setpoint would be a jump back for it. Once it stands, the
         setpoints go on from there. A simulated arm without a controller stands still while the loop does.
         """
         arm, last = self._followed, self.sent
-        if (
-            arm is not None
-            and last is not None
-            and now_s - self._sent_s > (LATE_PERIODS + 1.5) * self._period_s
-        ):
-            moves = max(np.abs(last.rest_rad - last.q_rad).max(), np.abs(last.velocity_rad_s).max())
-            if moves > MOVING_RAD:
-                place, after_s = rests(arm, last)
-                self._stands = place, self._sent_s + after_s
+        stalled = now_s - self._sent_s > (LATE_PERIODS + 1.5) * self._period_s
+        if arm is not None and last is not None and stalled and _moves(last):
+            place, after_s = rests(arm, last)
+            self._stands = place, self._sent_s + after_s
         if self._stands is None:
             return False
         place, from_s = self._stands
@@ -250,6 +248,18 @@ class ControlLoop:
         self._guard.stand(place)
         self._player.stand(place)
         return False
+
+    def _ends_with(self, command: Command, now_s: float, state: ArmState) -> None:
+        """The driver reports a fault: `command` is the last one for an arm in motion, which gets nothing more.
+
+        Its controller may have been stopped, and begins where the arm stands when it is started again. That may be
+        sooner than a ramp ends, and the rest of the ramp would be a jump for it. Only an arm that may follow all the
+        same, and would not come to rest smoothly by itself, gets the ramp.
+        """
+        place, after_s = rests(self._arm, command)
+        ramps = state.may_follow and not np.array_equal(place, command.rest_rad)
+        if not ramps and _moves(command):
+            self._stands = place, now_s + after_s
 
     def _do_work(self) -> None:
         while True:
@@ -263,6 +273,12 @@ class ControlLoop:
                 future.set_result(call())
             except Exception as error:
                 future.set_exception(error)
+
+
+def _moves(command: Command) -> bool:
+    """Whether the arm is still in motion at the end of it."""
+    left = max(np.abs(command.rest_rad - command.q_rad).max(), np.abs(command.velocity_rad_s).max())
+    return bool(left > MOVING_RAD)
 
 
 def real_time() -> bool:

@@ -1,9 +1,11 @@
 """What an arm gets around a fault: how its setpoints end, and how it is led on afterwards.
 
 While nothing is wrong the arm gets a setpoint each control period. A fault brings the setpoints to rest, and then the
-arm gets none. When the fault is over and the arm is at its last setpoint, it goes on there. It may stand
-elsewhere, since it sagged, was moved by hand or is held, or because the measurement lies. Then a person has to say that
-it is to be led on from where it stands (`recover`); no measurement alone moves an arm. Once that was said:
+arm gets none. Where its driver reports the fault, `ControlLoop` leaves out those that come to rest: its controller may
+have been stopped, and a later setpoint would be a jump for it. When the fault is over and the arm is at its last
+setpoint, it goes on there. It may stand elsewhere, since it sagged, was moved by hand or is held, or because the
+measurement lies. Then a person has to say that it is to be led on from where it stands (`recover`); no measurement
+alone moves an arm. Once that was said:
 
 - Its controller was active all the time and still holds the last setpoint. The setpoints return from there to where the
   arm stands, at working speed.

@@ -66,13 +66,14 @@ class ComponentCalls:
         """It is called now, whatever its period says."""
         self.due_s = now_s
 
-    def keep_phase(self, first_s: float, now_s: float) -> None:
+    def keep_phase(self, first_s: float, now_s: float, held: bool = False) -> None:
         """The server has given it a phase: calls are due at `first_s` and every period after it.
 
-        An attempt that begins later calls at once, and then at these times: the server has put those of others between.
+        An attempt that begins later calls at once, as a hold does (`held`), and then at these times: the server has put
+        those of others between.
         """
         self.due_s = max(self.due_s, first_s)
-        if self.component.freq_hz is not None and self._begins and -inf < first_s <= now_s:
+        if self.component.freq_hz is not None and (self._begins or held) and -inf < first_s <= now_s:
             every_s = 1 / self.component.freq_hz
             self.due_s = first_s + every_s * floor((now_s - first_s) / every_s + ROUNDING)
 
@@ -118,7 +119,7 @@ class ComponentCalls:
         self._begins = False
         if self.component.freq_hz is not None:
             # Calls that fell due while the robot was busy are skipped, not caught up, and later ones keep their times.
-            # A call that a hold makes early moves those after it, so that none comes later than one period.
+            # A call that is early moves those after it, so that none comes later than one period.
             every_s = 1 / self.component.freq_hz
             late_s = max(0.0, now_s - self.due_s)
             self.due_s = min(self.due_s, now_s) + every_s * (1 + late_s // every_s)

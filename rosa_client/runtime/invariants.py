@@ -203,7 +203,7 @@ class Books:
         self.moves = False
         self.waits_for_human = False
         self._arrived: Response | None = None  # the response that is being taken in
-        self._ended_now: dict[int, str] = {}
+        self._ended_now: dict[int, CallEnded] = {}
 
     @classmethod
     def of(cls, core: Mission, now_s: float) -> Books:
@@ -282,7 +282,7 @@ class Books:
         if sent is None:
             yield Breach(ENDS_ONCE, f"{what}, but it was not open")
             return
-        self._ended_now[ended.request_id] = ended.ending
+        self._ended_now[ended.request_id] = ended
         late_s = now_s - sent.deadline_s
         if ended.ending == "in_time":
             came = self._arrived
@@ -302,9 +302,12 @@ class Books:
     def _unsafe(self) -> str:
         """Why the arm has to stop: safety has just said so."""
         came = self._arrived
-        if came is None or self._ended_now.get(came.request_id) != "in_time" or came.output is None:
+        ended = self._ended_now.get(came.request_id) if came is not None else None
+        if came is None or ended is None or ended.ending != "in_time" or came.output is None:
             return ""
-        return "safety says unsafe" if came.output.verdict == "unsafe" else ""
+        # A word of safety is no verdict of another component.
+        says = ended.component == SAFETY and came.output.verdict == "unsafe"
+        return "safety says unsafe" if says else ""
 
     def _moving(self, order: Play | MoveTo, now_s: float) -> Iterator[Breach]:
         if self.waits_for_human:
@@ -316,7 +319,7 @@ class Books:
         if came is None or came.request_id != order.request_id:
             words = f"plays request {order.request_id}, which is not what has just arrived"
             yield Breach(NOTHING_LATE, words)
-        elif self._ended_now.get(order.request_id) != "in_time":
+        elif (ended := self._ended_now.get(order.request_id)) is None or ended.ending != "in_time":
             yield Breach(NOTHING_LATE, f"plays {order.request_id}, not in time")
         if not inside(order, self._spec):
             yield Breach(NOTHING_OUT_OF_RANGE, "plays beyond its limits")

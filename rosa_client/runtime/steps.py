@@ -281,7 +281,8 @@ def _send(core: Mission, calls: ComponentCalls, prompt: str, now_s: float) -> No
     if calls.name in GOAL_COUPLED:
         core.sight.asks_about(observed)
     number = core.next_request()
-    calls.keep_phase(core.inputs.first_call_s.get(calls.name, -inf), now_s)
+    held = calls.name in core.holds.by
+    calls.keep_phase(core.inputs.first_call_s.get(calls.name, -inf), now_s, held)
     calls.send(number, now_s, period_s(core, calls), core.inputs.catch_up, permitted, observed.number)
     request = (number, calls.name, calls.component.slo_ms, prompt)
     if calls.name != SYSTEM1:

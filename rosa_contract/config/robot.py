@@ -328,10 +328,9 @@ def _check(reader: Reader, spec: RobotSpec) -> Any:
                 f" {acceleration:g} rad/s^2 and {jerk:g} rad/s^3, expected at most {MAX_STOP_S:g} s"
             )
             reader.fail("limits", words, "conflict")
-    for path, gripper in [
-        ("gripper", spec.gripper),
-        *((f"arms.{n}.gripper", a.gripper) for n, a in spec.arms.items()),
-    ]:
+    grippers = {"gripper": spec.gripper}
+    grippers |= {f"arms.{name}.gripper": arm.gripper for name, arm in spec.arms.items()}
+    for path, gripper in grippers.items():
         if gripper.min_m >= gripper.max_m:
             words = f"must be > min_m ({gripper.min_m:g}), got {gripper.max_m:g}"
             reader.fail(f"{path}.max_m", words, "conflict")
@@ -397,7 +396,5 @@ def _check_arms(reader: Reader, spec: RobotSpec) -> None:
             min(len(named), len(spec.joints)),
         )
         has, wants = ((one[first] if first < len(one) else "none") for one in (named, spec.joints))
-        words = (
-            f"expected the arms' joints, in order, to be `joints`: joint {first + 1} is {wants}, got {has}"
-        )
+        words = f"expected the arms' joints in the order of `joints`: joint {first + 1} is {wants}, got {has}"
         reader.fail("arms", words, "conflict")

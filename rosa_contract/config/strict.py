@@ -11,6 +11,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -216,8 +217,7 @@ class Reader:
         entries = self.mapping(path, value)
         if entries is None:
             return WRONG
-        hints = typing.get_type_hints(cls)
-        fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
+        hints, fields = _annotated(cls)  # type: ignore[arg-type] # a class can be hashed
         for key in entries:
             if key not in fields:
                 words = f"unknown key{nearest(key, fields)}; known: {', '.join(fields)}"
@@ -323,6 +323,13 @@ class Reader:
             self.fail(path, f"must be >= {at_least:g}, got {_number(value)}", "out_of_range")
         elif at_most is not None and value > at_most:
             self.fail(path, f"must be <= {at_most:g}, got {_number(value)}", "out_of_range")
+
+
+@cache
+def _annotated(cls: type[Any]) -> tuple[Mapping[str, Any], Mapping[str, dataclasses.Field[Any]]]:
+    """Types of a dataclass, and those of its fields that can be given. Annotations are text, which is slow to read."""
+    fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
+    return typing.get_type_hints(cls), fields
 
 
 def _join(path: str, name: str) -> str:

@@ -33,10 +33,13 @@ class DuplicateKey(yaml.constructor.ConstructorError):
 
 
 # What libyaml, which is several times faster, and PyYAML's own parser read alike: printable ASCII without tabs,
-# directives, anchors, tags, escapes, block scalars and question marks (in a list, one of both ends plain text there).
-# libyaml's binding calls itself for each level, so there are not too many.
+# directives, anchors, tags, escapes, block scalars and question marks (in a list, one of both ends plain text there)
+# but in a quoted value. libyaml's binding calls itself for each level, so there are not too many.
 ALIKE = re.compile(rb"(?!%)(?:[ -~]|\n(?!%))*")
-UNLIKE = re.compile(rb"\\|\?|(?:^|[ ,\[{:])[&*!]|[|>][-+0-9]*[ ]*(?:#.*)?$", re.MULTILINE)
+UNLIKE = re.compile(rb"\\|(?:^|[ ,\[{:])[&*!]|[|>][-+0-9]*[ ]*(?:#.*)?$", re.MULTILINE)
+# As a prompt has them: `prompt: "is it done?"`. It may also stand in a comment, or within single quotes, which it does
+# not end. Its first quote may end a value, but not before a letter: that is a mistake to both.
+ASKED = re.compile(rb""": "[A-Za-z0-9][^"'\\\n]*\"""")
 OPENS = re.compile(rb"[\[{]|- ")
 MAX_OPENED = 5_000
 
@@ -45,6 +48,8 @@ def is_plain(raw: bytes | str) -> bool:
     """Whether `QuickLoader` may read it: where that finds no mistake, `Loader` finds the same values."""
     data = raw if isinstance(raw, bytes) else raw.encode(errors="surrogatepass")
     if not ALIKE.fullmatch(data) or UNLIKE.search(data):
+        return False
+    if b"?" in data and b"?" in ASKED.sub(b"", data):
         return False
     return sum(1 for _ in OPENS.finditer(data)) <= MAX_OPENED
 

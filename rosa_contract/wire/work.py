@@ -33,6 +33,7 @@ from rosa_contract.wire.rules import (
 )
 from rosa_contract.wire.schema import Object
 
+MAX_SIZES = 256  # of batches that a worker has, as CUDA graphs for instance
 DURATION = Number(0.0, MAX_DURATION_MS)
 CAMERA_NAMES = Several(Text(MAX_NAME_CHARS, 1), MAX_ARRAYS)
 TICKETS = Several(ID, MAX_BATCH, list)
@@ -68,6 +69,11 @@ class WorkerReady:
         SHORT_TEXT, "action space of its answers; empty: joint positions, or no actions", ""
     )
     epoch: int = declared(ID, "number of the schedule that it was started for", 0)
+    batch_sizes: Sequence[int] = declared(
+        Several(Whole(1, MAX_BATCH), MAX_SIZES),
+        "the only batch sizes that it has; others are padded to the next. Empty: it runs every size as it is",
+        (),
+    )
 
 
 @dataclass(frozen=True)

@@ -126,10 +126,17 @@ class Dashboard:
             since_s = float(request.query_params.get("since", "-1"))
         except ValueError:
             since_s = -1.0
-        found = self._model.robot(request.query_params.get("name", ""), time.monotonic(), since_s)
-        if found is None:
+        name = request.query_params.get("name", "")
+
+        def told() -> Response | None:
+            found = self._model.robot(name, time.monotonic(), since_s)
+            return None if found is None else JSONResponse(found)
+
+        # A robot may make its reports long: reading those of minutes takes seconds, which others need not wait for.
+        answer = await asyncio.to_thread(told)
+        if answer is None:
             return JSONResponse({"cause": "robot_not_here", "reason": "no robot of this name is here"}, 404)
-        return JSONResponse(found)
+        return answer
 
     async def _pictures(self, request: Request, person: str) -> Response:
         """What a robot's cameras showed last; to be asked once a second while somebody looks."""
@@ -147,8 +154,7 @@ class Dashboard:
         if kind != "application/json":
             return refusal(PageRefusal(415, "bad_request", "send application/json"))
         budget = self._budgets.setdefault(person, Bucket(DECISIONS_PER_S, DECISIONS_AT_ONCE))
-        if not budget.take(1.0, time.monotonic()):
-            budget.give_back(1.0)  # what is refused costs nothing: it is over as soon as it is said to be
+        if not budget.take_if_left(1.0, time.monotonic()):
             return refusal(PageRefusal(429, "too_many_attempts", "too many decisions at once; wait a little"))
         asked = _asked(await _body(request))
         if isinstance(asked, str):

@@ -36,6 +36,7 @@ COMMAND_WITHIN_S = 30.0
 SECRET = "ROSA_WEBHOOK_SECRET"
 PASSES = (408, 425, 429)  # of the client's errors, those that may pass
 MAX_TOLD_CHARS = 200
+GIVEN_UP = "it waited for too long, or too many others wait"
 MAX_READ_BYTES = 4096  # of what a program says last
 
 
@@ -167,6 +168,7 @@ class Hooks:
         self._commands = {f"command {number}": command_words(one) for number, one in enumerate(commands, 1)}
         self._notices = Notices()
         self._deliveries = Deliveries([*self._urls, *self._commands])
+        self._seldom = log.Seldom()
         self._secret = os.environ.get(SECRET, "")
         self._under_way: set[asyncio.Task[None]] = set()
 
@@ -183,7 +185,12 @@ class Hooks:
                         rows, self._model.silent_s(now_s), self._model.wall_s(now_s)
                     ):
                         self._deliveries.add(now_s, notice)
-                for target, notice in self._deliveries.due(now_s):
+                due = self._deliveries.due(now_s)
+                for target, notice in self._deliveries.lost():
+                    if self._seldom.due((target, notice.robot)):
+                        more = {"told": notice.event, "robot": notice.robot, "reason": GIVEN_UP}
+                        log.warning("alert_not_told", target=target, **more)
+                for target, notice in due:
                     task = asyncio.create_task(self._tell(target, notice))
                     self._under_way.add(task)
                     task.add_done_callback(self._under_way.discard)

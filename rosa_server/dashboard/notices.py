@@ -23,6 +23,10 @@ AGAIN_S = (
 )  # after so long it is tried again; the last one holds from then on
 GIVES_UP_S = 600.0
 MAX_WAITING = 1000  # notices of one target
+MAX_OF_ROBOT = (
+    20  # of these: a robot whose alerts open and end all the time delays those of others no further
+)
+MAX_LOST = 100  # that nobody has asked for yet
 
 
 @dataclass(frozen=True)
@@ -114,19 +118,32 @@ class Deliveries:
     def __init__(self, targets: Iterable[str]) -> None:
         self._targets = {name: _Target() for name in targets}
         self.given_up = 0
+        self._lost: deque[tuple[str, Notice]] = deque(maxlen=MAX_LOST)
 
     def add(self, now_s: float, notice: Notice) -> None:
-        for target in self._targets.values():
-            if len(target.waiting) >= MAX_WAITING:
-                self._drop(target)
+        for name, target in self._targets.items():
+            begin = 1 if target.busy else 0  # the first one is being told
+            own = [
+                at for at, (_, one) in enumerate(target.waiting) if at >= begin and one.robot == notice.robot
+            ]
+            if notice.robot and len(own) >= MAX_OF_ROBOT:
+                self._drop(name, own[0])
+            elif len(target.waiting) >= MAX_WAITING:
+                self._drop(name, begin)
             target.waiting.append((now_s, notice))
+
+    def lost(self) -> list[tuple[str, Notice]]:
+        """(target, notice) of those that were given up untold since this was asked last."""
+        lost = list(self._lost)
+        self._lost.clear()
+        return lost
 
     def due(self, now_s: float) -> list[tuple[str, Notice]]:
         """(target, notice) to tell now; each is answered by `ended`."""
         found = []
         for name, target in self._targets.items():
             while target.waiting and not target.busy and now_s - target.waiting[0][0] > GIVES_UP_S:
-                self._drop(target)
+                self._drop(name, 0)
             if target.waiting and not target.busy and now_s >= target.next_s:
                 target.busy = True
                 found.append((name, target.waiting[0][1]))
@@ -141,16 +158,17 @@ class Deliveries:
             target.tried, target.next_s = 0, now_s
             return True
         if not again:
-            self._drop(target)
+            self._drop(name, 0)
+            self._lost.pop()  # whoever asked knows
             return True
         target.next_s = now_s + AGAIN_S[min(target.tried, len(AGAIN_S) - 1)]
         target.tried += 1
         return False
 
-    def _drop(self, target: _Target) -> None:
-        if target.busy:  # the first one is being told: the one behind it goes
-            del target.waiting[1]
-        else:
-            target.waiting.popleft()
+    def _drop(self, name: str, at: int) -> None:
+        target = self._targets[name]
+        self._lost.append((name, target.waiting[at][1]))
+        del target.waiting[at]
+        if at == 0:
             target.tried, target.next_s = 0, 0.0
         self.given_up += 1

@@ -198,6 +198,13 @@ class Clients:
                 "client_refused", frontend=self.spec.name, cause=cause, reason=reason[:500], peer=str(peer)
             )
 
+    def failed(self, error: Exception, peer: object = "") -> None:
+        """Count a mistake of this frontend, which ends no other client, and log it now and then: a client that has
+        found one can cause it as often as it likes."""
+        self._refused["internal"] += 1
+        if self._seldom.due("internal"):
+            log.error("frontend_failed", frontend=self.spec.name, error=repr(error)[:500], peer=str(peer))
+
     def floods(self, connection: object, peer: object) -> None:
         """A connection sends what belongs to no message, without end; its transport ends it."""
         self.leave(connection)

@@ -17,7 +17,6 @@ from rosa_server.frontends.gr00t_words import ARRAYS, N16, answered, asked, moda
 from rosa_server.frontends.intake import UNREAD, TimedIntake
 from rosa_server.frontends.zmtp import Peer, ZmtpError
 from rosa_server.models.remote.arrays import Dialect, WireError, pack, unpack
-from rosa_server.serving.base import log
 
 UNAUTHORISED = "Unauthorized: Invalid API token"  # what GR00T's own server says
 TURNED_AWAY_S = 0.2  # for the words to leave before the connection ends
@@ -121,8 +120,7 @@ class Gr00tServer:
         except (EOFError, OSError):  # it has gone, or said nothing in time
             pass
         except Exception as error:  # a mistake here must not end other clients
-            log.error("frontend_failed", frontend=self._clients.spec.name, error=repr(error)[:500])
-            self._clients.refused("internal", repr(error), address)
+            self._clients.failed(error, address)
         finally:
             self._entrance.passed(address)
             self._clients.leave(transport)
@@ -188,7 +186,7 @@ class Gr00tServer:
             request, arrays = unpack(body)
             if not isinstance(request, dict):
                 raise WireError("bad_request", f"expected a map, got {type(request).__name__}")
-            token = request.get("api_token") or ""
+            token = request.get("api_token")
             client.authorised(self._clients.keys_of(token if isinstance(token, str) else ""))
             endpoint = request.get("endpoint", "get_action")
             if not isinstance(endpoint, str):

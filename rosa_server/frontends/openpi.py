@@ -26,7 +26,6 @@ from rosa_server.frontends.clients import REFUSALS, Client, Clients, FrontendErr
 from rosa_server.frontends.door import ACCEPTED_AT_ONCE, doors
 from rosa_server.frontends.intake import UNREAD, TimedIntake
 from rosa_server.models.remote.arrays import Dialect, WireError, pack, unpack
-from rosa_server.serving.base import log
 
 REALTIME = "/v1/realtime/robot/openpi"
 HEALTH = "/healthz"
@@ -165,8 +164,8 @@ class OpenpiServer:
         except (ConnectionClosed, OSError):
             pass  # it has gone
         except Exception as error:  # a mistake here must not end other clients
-            log.error("frontend_failed", frontend=self._clients.spec.name, error=repr(error)[:500])
-            await self._refuse(connection, FrontendError("internal", type(error).__name__))
+            self._clients.failed(error, connection.remote_address)
+            await self._tell(connection, FrontendError("internal", type(error).__name__))
         finally:
             self._entrance.passed(connection.remote_address)
             self._clients.leave(connection)
@@ -237,6 +236,9 @@ class OpenpiServer:
 
     async def _refuse(self, connection: ServerConnection, error: CausedError) -> None:
         self._clients.refused(error.cause, str(error), connection.remote_address)
+        await self._tell(connection, error)
+
+    async def _tell(self, connection: ServerConnection, error: CausedError) -> None:
         with contextlib.suppress(ConnectionClosed, OSError):
             await self._send(connection, words_of(error))
             await connection.close(CloseCode.INTERNAL_ERROR, error.cause[:120])

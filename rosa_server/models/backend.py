@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rosa_contract.wire.bounds import MAX_BATCH
 from rosa_contract.wire.horizon import Horizon
 from rosa_contract.wire.overlap import Overlap
+from rosa_contract.wire.work import MAX_SIZES
 from rosa_server.models.cancellation import Cancellation
 from rosa_server.models.stacking import Place
 
@@ -108,8 +109,11 @@ class Capabilities:
             if not isinstance(getattr(self, name), bool)
         ]
         sizes = self.batch_sizes
-        if not isinstance(sizes, tuple) or not all(_whole(one) and 1 <= one <= MAX_BATCH for one in sizes):
-            wrong.append(("batch_sizes", f"a tuple of whole numbers from 1 to {MAX_BATCH}"))
+        fits = isinstance(sizes, tuple) and len(sizes) <= MAX_SIZES
+        if not fits or not all(_whole(one) and 1 <= one <= MAX_BATCH for one in sizes):
+            wrong.append(
+                ("batch_sizes", f"a tuple of at most {MAX_SIZES} whole numbers from 1 to {MAX_BATCH}")
+            )
         if not isinstance(self.engine, str):
             wrong.append(("engine", "a name"))
         if self.counts is not None and not callable(self.counts):

@@ -58,9 +58,7 @@ class EmulatedBackend:
         )
         self.max_batch = max_batch
         self.memory_mb = memory_mb
-        self._profile = load_profile(profile) if profile else None
-        if self._profile is not None and at_once > 1:
-            self._profile.padded = False  # calls come and go by themselves
+        self._profile = load_profile(profile, continuous=at_once > 1) if profile else None
         self._of_component = load_components(profile) if profile else {}
         self._prefill_s = load_prefills_s(profile) if profile else {}
         self._latency_ms, self._per_item_ms, self._jitter_ms = latency_ms, per_item_ms, jitter_ms
@@ -68,7 +66,8 @@ class EmulatedBackend:
         self._shape = (horizon, dof)
         self._verdict, self._text = verdict, text
         self._load_s = load_s
-        self.capabilities = Capabilities(at_once=at_once)
+        sizes = self._profile.sizes if self._profile is not None and self._profile.padded else ()
+        self.capabilities = Capabilities(at_once=at_once, batch_sizes=sizes)
         self._shared: Shared[object] = Shared(self._mean_s)
         self._changed = threading.Condition()
         self._ended: list[object] = []
@@ -182,12 +181,13 @@ class NullBackend:
     def close(self) -> None: ...
 
 
-def load_profile(path: str | Path) -> BatchProfile:
-    """Batch size -> time from a profile file. Raises `ConfigError` when it has none that can be used."""
+def load_profile(path: str | Path, continuous: bool = False) -> BatchProfile:
+    """Batch size -> time from a profile file. Raises `ConfigError` when it has none that can be used. `continuous`:
+    calls come and go by themselves, so none is padded."""
     document: Any = read_yaml(path)
     known = document if isinstance(document, dict) else {}
     # A profile of `rosa profile` says whether other sizes than its own run; a plain table holds some of many.
-    padded = "schema" in known and not known.get("every_size", False)
+    padded = "schema" in known and not known.get("every_size", False) and not continuous
     return _profile(path, "batch_latency_ms", known.get("batch_latency_ms"), padded)
 
 

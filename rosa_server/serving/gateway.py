@@ -21,7 +21,7 @@ from rosa_server.serving.base.worker_keys import WorkerKeys
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.guard.limits import Limits
 from rosa_server.serving.core.queueing.actions import Cancel, Dispatch, Kill, Note, Reply, Say
-from rosa_server.serving.edge.access import ZAP_ENDPOINT, KeyRing, admit
+from rosa_server.serving.edge.access import KEY_PROPERTY, ZAP_ENDPOINT, KeyRing, admit
 from rosa_server.serving.edge.cluster import Cluster
 from rosa_server.serving.edge.doorman import LOOK_EVERY_S, Doorman
 from rosa_server.serving.edge.intake import MAX_FRAMES, Intake, Message
@@ -260,7 +260,8 @@ class Gateway:
                 self._post.hub.tasks[message.outcome] += 1
             refusal = None
             if self._keys is not None and isinstance(message, m.Hello):
-                refusal = self._keys.refusal(str(frames[0].get("User-Id")), message.robot_id)
+                owner, key = str(frames[0].get("User-Id")), str(frames[0].get(KEY_PROPERTY))
+                refusal = self._keys.refusal(owner, key, message.robot_id)
             if refusal is None:
                 self._core.on_robot(now_s, connection, message, proven=self._keys is not None)
                 if isinstance(message, m.Bye):

@@ -207,7 +207,14 @@ class SimulatedServers(ABC):
         limit = replica.batch or LARGEST_BATCH
         worker.epoch = self.core.router.placement.epoch
         ready = WorkerReady(
-            worker.worker_id, replica.model, limit, {}, {}, replica.at_once or 1, epoch=worker.epoch
+            worker.worker_id,
+            replica.model,
+            limit,
+            {},
+            {},
+            replica.at_once or 1,
+            epoch=worker.epoch,
+            batch_sizes=service.sizes if service.padded else (),
         )
         self.core.on_ready(self.now_s, ready)
 

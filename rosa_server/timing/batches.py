@@ -19,6 +19,8 @@ LEARNING_RATE = 0.2  # of every new measurement
 MAX_STEP = (
     20.0  # a measurement counts as at most this multiple of the estimate: one batch that hung is no profile
 )
+# An estimate counts as at most this multiple of a measurement: a batch can be slow by accident, and not fast.
+MAX_FALL = 2.0
 FRESH_WINDOWS = 8  # a size that has not run for so long is no longer known to be slow
 
 SLACK = 0.98  # of an SLO: what a batch and its calls' wait for a server may take
@@ -39,19 +41,33 @@ class BatchProfile:
     def __init__(self, measured_ms: Mapping[int, float] | None = None, padded: bool = False) -> None:
         """`padded`: only the measured sizes run; a batch of another size is padded to the next of them."""
         self._planned = {size: ms / 1000 for size, ms in (measured_ms or {}).items()}
+        self._planned_sizes = sorted(self._planned)
         self._seconds = dict(self._planned)
         self._sizes = sorted(self._seconds)
-        self.padded = padded
+        self._shapes = self._planned_sizes if padded else []  # the only sizes that run; none: every one
         self._between: dict[int, float] = {}  # sizes that were asked for and never measured
         self._counts: dict[int, int] = {}  # `best_count` by how many there are
         self._age: dict[int, int] = {}  # windows since a size ran the last time, of those that have
 
+    def has_only(self, sizes: Sequence[int]) -> None:
+        """The backend has told the only sizes that it has; none: it runs each. What was planned counts more."""
+        if self._planned:
+            return
+        self._shapes = sorted(sizes)
+        for size in [size for size in self._sizes if self._shapes and size not in self._shapes]:
+            del self._seconds[size], self._age[size]  # of another backend, before
+        self._sizes = sorted(self._seconds)
+        self._changed()
+
+    @property
+    def padded(self) -> bool:
+        """Whether a batch is padded to the next size that the backend has."""
+        return bool(self._shapes)
+
     def runs_as(self, batch_size: int) -> int:
         """The size that a batch of `batch_size` requests is run with."""
-        if not self.padded:
-            return batch_size
-        place = bisect_left(self._sizes, batch_size)
-        return self._sizes[place] if place < len(self._sizes) else batch_size
+        place = bisect_left(self._shapes, batch_size)
+        return self._shapes[place] if place < len(self._shapes) else batch_size
 
     def best_count(self, count: int) -> int:
         """How many of `count` requests to run: as many as there are, or fewer where padding would be dearer than
@@ -75,8 +91,11 @@ class BatchProfile:
             self._seconds[size] = new
             self._sizes = sorted(self._seconds)
         else:
+            old = min(old, MAX_FALL * new)
             self._seconds[size] = old + LEARNING_RATE * (min(new, MAX_STEP * old) - old)
         self._age[size] = 0
+        for smaller in self._sizes[: bisect_left(self._sizes, size)]:  # none takes longer than a larger one
+            self._seconds[smaller] = min(self._seconds[smaller], self._seconds[size])
         self._changed()
 
     def window(self) -> None:
@@ -88,9 +107,8 @@ class BatchProfile:
         for index, size in enumerate(self._sizes):
             if self._age.get(size, FRESH_WINDOWS) < FRESH_WINDOWS:
                 continue
-            planned = self._planned.get(size)
-            if planned is not None:
-                self._seconds[size] = slower * planned
+            if self._planned:
+                self._seconds[size] = slower * self._planned_s(size)
             elif index:
                 below = self._seconds[self._sizes[index - 1]]
                 self._seconds[size] = min(self._seconds[size], (self._seconds[size] + below) / 2)
@@ -99,9 +117,13 @@ class BatchProfile:
     @property
     def slower(self) -> float:
         """By how much the sizes that have run lately take longer than planned; 1 where none has."""
-        fresh = [size for size in self._planned if self._age.get(size, FRESH_WINDOWS) < FRESH_WINDOWS]
-        planned_s = sum(self._planned[size] for size in fresh)
+        fresh = [size for size, age in self._age.items() if age < FRESH_WINDOWS] if self._planned else []
+        planned_s = sum(self._planned_s(size) for size in fresh)
         return sum(self._seconds[size] for size in fresh) / planned_s if planned_s else 1.0
+
+    def _planned_s(self, batch_size: int) -> float:
+        """What was measured beforehand, or follows from it."""
+        return _estimate_s(self._planned, self._planned_sizes, self.padded, batch_size)
 
     def _changed(self) -> None:
         self._between.clear()
@@ -124,19 +146,9 @@ class BatchProfile:
         if known is None:
             known = self._between.get(batch_size)
         if known is None:
-            known = self._between[batch_size] = self._estimate_s(batch_size)
+            known = _estimate_s(self._seconds, self._sizes, self.padded, self.runs_as(batch_size))
+            self._between[batch_size] = known
         return known
-
-    def _estimate_s(self, batch_size: int) -> float:
-        place = bisect_left(self._sizes, batch_size)
-        above = self._sizes[place] if place < len(self._sizes) else None
-        below = self._sizes[place - 1] if place else None
-        if below is None or (self.padded and above is not None):
-            return self._seconds[above] if above is not None else 0.0
-        if above is None:
-            return self._seconds[below] * batch_size / below
-        share = (batch_size - below) / (above - below)
-        return self._seconds[below] + share * (self._seconds[above] - self._seconds[below])
 
     def alone_s(self) -> float:
         """Estimate for one request by itself; while none has run alone, the lower bound that batches give: their share.
@@ -150,6 +162,20 @@ class BatchProfile:
         if self.padded:
             return self.service_s(1)
         return min((s / size for size, s in self._seconds.items()), default=0.0)
+
+
+def _estimate_s(seconds: Mapping[int, float], sizes: Sequence[int], padded: bool, batch_size: int) -> float:
+    """From the times of some sizes: padded or interpolated, proportional beyond the largest, 0 where none is known."""
+    place = bisect_left(sizes, batch_size)
+    above = sizes[place] if place < len(sizes) else None
+    below = sizes[place - 1] if place else None
+    if above is not None and (below is None or padded or above == batch_size):
+        return seconds[above]
+    if below is None:
+        return 0.0
+    if above is None:
+        return seconds[below] * batch_size / below
+    return seconds[below] + (batch_size - below) / (above - below) * (seconds[above] - seconds[below])
 
 
 def in_time(batch_s: float, wait_s: float, slo_s: float, spare: float = SPARE) -> bool:

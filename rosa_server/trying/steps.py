@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -34,9 +35,10 @@ class Path:
 
     def at(self, times_s: Array, slower: float = 1.0) -> Array:
         """Rows `(len(times_s), columns)` at these times, between rows in a line; played `slower` times as slow."""
-        place = np.clip(times_s / (self.step_s * slower), 0, len(self.rows) - 1)
+        last = len(self.rows) - 1
+        place = np.minimum(np.maximum(times_s / (self.step_s * slower), 0), last)
         before = place.astype(int)
-        after = np.minimum(before + 1, len(self.rows) - 1)
+        after = np.minimum(before + 1, last)
         rows: Array = self.rows[before] + (place - before)[:, None] * (self.rows[after] - self.rows[before])
         return rows
 
@@ -58,7 +60,7 @@ class TrialStep:
         """As a worker hands it to a model."""
         return ModelInput(component, self.prompt, dict(self.images), dict(self.state), robot="try")
 
-    @property
+    @cached_property
     def here(self) -> Array | None:
         """Where the robot is, as a row of a path; None where it does not say."""
         if JOINTS not in self.state:
@@ -68,7 +70,9 @@ class TrialStep:
             for name in (JOINTS, GRIPPER)
             if name in self.state
         ]
-        return np.concatenate(parts)
+        row: Array = np.concatenate(parts)
+        row.flags.writeable = False  # whoever asks again gets the same
+        return row
 
     @property
     def joint_count(self) -> int:
@@ -191,6 +195,6 @@ def unlike(answered: Sequence[Answered], slower: float = 1.0, scale: float = 1.0
         times_s = np.arange(1, POINTS + 1) * (until_s / POINTS)
         done = recorded.at(times_s)[:, :count] - start
         told = (path.at(times_s, slower)[:, :count] - start) * scale
-        off += float(np.abs(told - done).mean())
-        moved += float(np.abs(done).mean())
+        off += float(np.abs(told - done).sum()) / max(1, done.size)
+        moved += float(np.abs(done).sum()) / max(1, done.size)
     return off / moved if moved > 1e-6 else None

@@ -66,7 +66,7 @@ class ArmInCell:
         self._width_goal = width_goal
         width_step = GRIPPER_SPEED_M_S * self.model.opt.timestep
         for i in range(1, steps + 1):
-            self._width_command += float(np.clip(width_goal - self._width_command, -width_step, width_step))
+            self._width_command += min(max(width_goal - self._width_command, -width_step), width_step)
             self.data.ctrl[:7] = start + (target - start) * (i / steps) + velocity * self._servo_lag_s
             self.data.ctrl[7] = self._width_command / 2
             mujoco.mj_step(self.model, self.data)

@@ -5,7 +5,6 @@ Hours of an earlier version of the decisions stay, and are counted apart: anothe
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import time
@@ -163,10 +162,6 @@ def _verdicts(
 
 
 def _run_seed(seed: int, draw: Callable[[int], Plan]) -> Verdict:
-    gc.collect()
-    # What is still here stays: compiled, one fleet in five is never freed, and looking through them before each plan
-    # would take half of the time after 600 robot-hours.
-    gc.freeze()
     return run(draw(seed))
 
 

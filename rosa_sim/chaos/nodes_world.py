@@ -21,18 +21,15 @@ from rosa_server.plan.placement import Placement
 from rosa_server.serving.core.forwarding.invariants import Fleet
 from rosa_server.serving.core.queueing.actions import Action, Reply
 from rosa_server.serving.core.sessions.homes import Grant, SlotTokens
-from rosa_server.simulator.network import Network
 from rosa_server.simulator.servers import Serving
 from rosa_sim.chaos.node import ChaosNode, clock_of
 from rosa_sim.chaos.plan import Fault, Plan
 from rosa_sim.chaos.rescheduling import ChangeOrder, order
 from rosa_sim.chaos.roaming import RoamingLink
-from rosa_sim.chaos.robot import Nobody
 from rosa_sim.chaos.robots import FaultyRobots
 from rosa_sim.chaos.servers import serving_of
 from rosa_sim.chaos.traced import Traced
 from rosa_sim.chaos.watch import Broken, raise_first
-from rosa_sim.fleet.robot import Habits
 from rosa_sim.fleet.simulation import Joining
 
 LOOKS_EVERY_S = 0.25
@@ -50,13 +47,6 @@ class NodesWorld(FaultyRobots):
     """One run of a plan with several nodes. Whatever breaks a promise raises `Broken`."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.calm, self.counts = plan, False, Counter[str]()
-        self._now: list[Fault] = []
-        self._draw = Random(f"nodes run {plan.seed}")
-        self._numbers: dict[str, int] = {}
-        self._lives_of: Counter[str] = Counter()
-        self._dead: set[int] = set()
-        self._gone: list[Any] = []
         self.fleet = Fleet()
         serving = serving_of(plan)
         self._whole, self._placement = serving, serving.placement
@@ -79,10 +69,7 @@ class NodesWorld(FaultyRobots):
         self._hops: Counter[str] = Counter()
         self._sides: dict[str, dict[int, str]] = {}  # robot -> a cut that is -> the node on whose side it is
         self._ends_of: dict[bytes, tuple[Any, str]] = {}  # connection -> seat, node
-        habits = Habits(plan.control_period_s, plan.camera_period_s)
-        network = Network(latency_ms=0.5, jitter_ms=plan.jitter_ms)
-        nothing = Serving(serving.factory, Placement({}), {})
-        super().__init__(nothing, (), Nobody(), network, habits, plan.seed)
+        super().__init__(plan, "nodes run", Serving(serving.factory, Placement({}), {}))
         for name in self.names:
             self._switch_on_node(name)
         self._robots(rng)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections import Counter
+from collections.abc import Callable
 from math import inf
 from random import Random
 from typing import Any
@@ -13,10 +14,12 @@ from rosa_client.runtime.commands import Alert
 from rosa_client.runtime.machines.task_machine import State
 from rosa_contract.config.tasks import MONITOR, Task
 from rosa_contract.wire.messages import Output
-from rosa_server.simulator.servers import TO_GATEWAY, TO_ROBOT
+from rosa_server.simulator.network import Network
+from rosa_server.simulator.servers import TO_GATEWAY, TO_ROBOT, Serving
 from rosa_sim.chaos.plan import NEVER, Fault, Plan
-from rosa_sim.chaos.robot import ChaosRobot
+from rosa_sim.chaos.robot import ChaosRobot, Nobody
 from rosa_sim.chaos.watch import RobotWatch
+from rosa_sim.fleet.robot import Habits
 from rosa_sim.fleet.simulation import ROBOT, Joining, Simulation
 
 UNSAFE, DONE, FAILED = 0.002, 0.02, 0.01  # shares of verdicts when nothing is wrong
@@ -26,15 +29,20 @@ OPERATOR_S = 1.0  # a person answers so soon, when nothing is wrong with them
 class FaultyRobots(Simulation, metaclass=ABCMeta):
     """A simulated fleet whose robots and links fail as a plan says, each robot watched."""
 
-    plan: Plan
-    calm: bool
-    counts: Counter[str]
-    _now: list[Fault]  # that are active
-    _draw: Random
-    _numbers: dict[str, int]  # of robots
-    _lives_of: Counter[str]
-    _dead: set[int]  # seats of robots that were switched off
-    _gone: list[Any]
+    def __init__(
+        self, plan: Plan, draws: str, serving: Serving, watch: Callable[[float, Any], None] | None = None
+    ) -> None:
+        """`draws`: what the seed of its chances is called. `watch`: see `Simulation`."""
+        self.plan, self.calm, self.counts = plan, False, Counter[str]()
+        self._now: list[Fault] = []  # that are active
+        self._draw = Random(f"{draws} {plan.seed}")
+        self._numbers: dict[str, int] = {}  # of robots
+        self._lives_of = Counter[str]()
+        self._dead: set[int] = set()  # seats of robots that were switched off
+        self._gone: list[Any] = []
+        habits = Habits(plan.control_period_s, plan.camera_period_s)
+        network = Network(latency_ms=0.5, jitter_ms=plan.jitter_ms)
+        super().__init__(serving, (), Nobody(), network, habits, plan.seed, watch=watch)
 
     def _active(self, *kinds: str) -> list[Fault]:
         return [fault for fault in self._now if fault.kind in kinds]

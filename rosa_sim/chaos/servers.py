@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import inf
@@ -22,15 +21,12 @@ from rosa_server.scheduler.profiles.options import Options
 from rosa_server.scheduler.search.solve import solve
 from rosa_server.serving.core.dispatch.core import ServingCore
 from rosa_server.serving.core.queueing.actions import Dispatch, Kill
-from rosa_server.simulator.network import Network
 from rosa_server.simulator.servers import LARGEST_BATCH, Serving
 from rosa_server.simulator.workers import SimulatedWorker
 from rosa_sim.chaos.plan import Fault, Plan
 from rosa_sim.chaos.rescheduling import another
-from rosa_sim.chaos.robot import Nobody
 from rosa_sim.chaos.robots import FaultyRobots
 from rosa_sim.chaos.watch import ServerWatch
-from rosa_sim.fleet.robot import Habits
 from rosa_sim.fleet.scenario import load_scenario
 from rosa_sim.fleet.systems import ROSA, carrying_out, fleet_of
 
@@ -76,9 +72,6 @@ class FaultyServers(FaultyRobots):
     """The simulated fleet in which the server side fails as a plan says, and a watch looks on."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.calm, self.counts = plan, False, Counter[str]()
-        self._now: list[Fault] = []  # that are active
-        self._draw = Random(f"chaos run {plan.seed}")
         self._down = False  # the gateway is
         # A rescheduling that is at work: the fault, the core that it changed, and what held before.
         self._before: tuple[Fault, ServingCore, tuple[Placement, AdmissionControl, dict[str, int]]] | None = (
@@ -88,9 +81,7 @@ class FaultyServers(FaultyRobots):
         serving = serving_of(plan)
         self.watching = ServerWatch(serving.factory)
         self._servers = sorted({r.server for r in serving.placement.replicas.values()})
-        habits = Habits(plan.control_period_s, plan.camera_period_s)
-        network = Network(latency_ms=0.5, jitter_ms=plan.jitter_ms)
-        super().__init__(serving, (), Nobody(), network, habits, plan.seed, watch=self._saw)
+        super().__init__(plan, "chaos run", serving, watch=self._saw)
 
     def _saw(self, now_s: float, action: Any) -> None:
         self.watching.action(now_s, action)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from random import Random
 from typing import Any
@@ -23,10 +22,6 @@ class ChaosWorld(FaultyServers):
     """One run of a plan. Whatever breaks a promise raises `Broken`."""
 
     def __init__(self, plan: Plan) -> None:
-        self._numbers: dict[str, int] = {}  # of robots
-        self._lives_of: Counter[str] = Counter()
-        self._dead: set[int] = set()  # seats of robots that were switched off
-        self._gone: list[Any] = []
         self._foreign = FOREIGN
         super().__init__(plan)
         factory = self._serving.factory

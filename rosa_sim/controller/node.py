@@ -1,9 +1,10 @@
 """The simulated cell behind ros2_control's interfaces: what the `ros2_control` driver meets on a real robot.
 
 Where the robot file says that its controllers are: `joint_states`, the controller's command topic, the gripper's
-action, `list_controllers`, `switch_controller` and `set_hardware_component_state` of the controller_manager and, where
-the file names them, Franka's robot state and error recovery. In the robot's own namespace: the scene (`world_state`,
-`~/reset_scene`, `~/outcome`), and the parameter `fault`, which breaks something on purpose (`panda.py`).
+action, the controller_manager (`activity`, `list_controllers`, `switch_controller`, `set_hardware_component_state`)
+and, where the file names them, Franka's robot state and error recovery. In the robot's own namespace: the scene
+(`world_state`, `~/reset_scene`, `~/outcome`), and the parameter `fault`, which breaks something on purpose
+(`panda.py`).
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from rosa_sim.controller.wrong_states import WrongStates
 # What `fault` may be, and what it does.
 FAULTS = {
     "controller_stopped": "the controller is deactivated, as by a person or a crash",
+    "controller_restarted": "the controller is deactivated and activated again at once",
     "trajectory_rejected": "every command is refused, and nobody is told, as topics have no answer",
     "reflex": "the robot stops by a reflex, as after a collision",
     "stale_joint_states": "no joint state is published",
@@ -30,6 +31,7 @@ NEAR_RAD = 0.05  # after a reset, commands further away than this are meant for 
 SOON_S = 0.5  # commands that take longer lead the arm on after a fault; what follows is its usual stream
 STUCK_AFTER_S = 0.5  # fingers that press for this long have stalled
 STILL_M_S = 0.005
+MAX_CHANGES = 16  # that nobody asks for
 
 
 class SimulatedPanda:
@@ -52,6 +54,8 @@ class SimulatedPanda:
         self._still_s = 0.0  # how long the fingers have not moved
         self._reset = False  # nobody has commanded the arm where it stands since
         self._listed = True
+        # States of the controller that nobody was told yet.
+        self._changes = deque([self.shown.controller], maxlen=MAX_CHANGES)
         self._target: Array = self.world.joint_position  # of its motors
         self._told: Array = self._target  # where the controllers want it now
         # When it arrived, joints and points. On a busy machine updates come late and several in a row.
@@ -110,6 +114,12 @@ class SimulatedPanda:
         self._listed = self._listed or self.power is Power.RUNNING
         return self.shown.controller
 
+    def changes(self) -> list[str]:
+        """The controller's states since the last call, as the controller_manager tells them."""
+        changes = list(self._changes)
+        self._changes.clear()
+        return changes
+
     def grip(self, width_m: float) -> None:
         """Move the fingers to `width_m` apart."""
         self._still_s = 0.0
@@ -127,7 +137,7 @@ class SimulatedPanda:
             return False
         if power is not self.power:
             self._stand()
-        self.power = power
+        self._becomes(power)
         return True
 
     def break_down(self, fault: str) -> None:
@@ -138,6 +148,9 @@ class SimulatedPanda:
             self.told_share = 0.0
         if fault == "controller_stopped":
             self.turn(Event.DEACTIVATE)
+        elif fault == "controller_restarted":
+            if self.turn(Event.DEACTIVATE):
+                self.turn(Event.ACTIVATE)
         elif fault == "reflex":
             self.turn(Event.COLLIDE)
         elif fault == "gripper_stuck":
@@ -150,7 +163,8 @@ class SimulatedPanda:
         before.
         """
         self.world.reset(seed)
-        self.power, self._reset, self._listed = Power.STOPPED, True, False
+        self._becomes(Power.STOPPED)
+        self._reset, self._listed = True, False
         self._width_m = self.world.gripper_width
         self._stand()
 
@@ -188,6 +202,11 @@ class SimulatedPanda:
             world = self.world
             measured = Point(world.joint_position, world.joint_velocity, 0.0)
             self._trajectory.follow(*self._arrived.popleft(), measured)
+
+    def _becomes(self, power: Power) -> None:
+        before, self.power = self.shown.controller, power
+        if self.shown.controller != before:
+            self._changes.append(self.shown.controller)
 
     def _stand(self) -> None:
         """Hold where the arm is."""

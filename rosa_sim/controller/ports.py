@@ -13,13 +13,15 @@ from controller_manager_msgs.msg import ControllerState
 from controller_manager_msgs.srv import ListControllers, SetHardwareComponentState, SwitchController
 from franka_msgs.action import ErrorRecovery, Grasp, Move
 from franka_msgs.msg import FrankaRobotState
+from lifecycle_msgs.msg import State
 from rclpy.action import ActionServer
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.client import Client
 from rclpy.duration import Duration
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
+from rclpy.publisher import Publisher
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.subscription import Subscription
 from rclpy.time import Time
 from sensor_msgs.msg import JointState
@@ -43,6 +45,12 @@ from rosa_sim.controller.following import Point
 from rosa_sim.controller.panda import SimulatedPanda
 from rosa_sim.controller.power import Event
 
+try:
+    from controller_manager_msgs.msg import ControllerManagerActivity, NamedLifecycleState
+except ImportError:  # older than 2025
+    ControllerManagerActivity = None
+
+BROADCASTER = "joint_state_broadcaster"
 OTHER_HZ = 10.0  # joint_state_publisher_gui's
 ROBOT_STATE_HZ = 30.0  # franka_robot_state_broadcaster's
 REACHED_M = 0.002
@@ -97,6 +105,7 @@ class Controllers:
         if self._joint_rate.due(now_s) and self._panda.fault != "stale_joint_states":
             self._joints.publish(self._joint_state(now_s))
         self._publish_beside(now_s)
+        self._tell_changes()
         if self._robot_state is not None and self._robot_rate.due(now_s):
             shown = self._panda.shown
             message = FrankaRobotState(robot_mode=shown.robot_mode)
@@ -139,6 +148,19 @@ class Controllers:
         if settings.robot_state:
             topic = resolve(base, settings.robot_state)
             self._robot_state = node.create_publisher(FrankaRobotState, topic, QoSProfile(depth=10))
+
+    def _tell_changes(self) -> None:
+        """What the controller_manager tells of its controllers."""
+        if self._activity is None:
+            return
+        with self._lock:
+            changes = self._panda.changes()
+        for label in changes:
+            states = {BROADCASTER: "active", self._settings.controller: label}
+            told = [NamedLifecycleState(name=name, state=State(label=one)) for name, one in states.items()]
+            message = ControllerManagerActivity(controllers=told)
+            message.header.stamp = self._node.get_clock().now().to_msg()
+            self._activity.publish(message)
 
     def _publish_beside(self, now_s: float) -> None:
         """Somebody else's joint states, as a forgotten joint_state_publisher_gui makes them."""
@@ -207,8 +229,14 @@ class Controllers:
 
     def _open_services(self, base: str) -> None:
         settings, node, group = self._settings, self._node, self._group
+        self._activity: Publisher[Any] | None = None
         if settings.controller_manager:
             manager = resolve(base, settings.controller_manager)
+            if ControllerManagerActivity is not None:
+                latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+                self._activity = node.create_publisher(
+                    ControllerManagerActivity, f"{manager}/activity", latched
+                )
             for kind, name, call in (
                 (ListControllers, "list_controllers", self._on_list),
                 (SwitchController, "switch_controller", self._on_switch),
@@ -223,7 +251,7 @@ class Controllers:
         with self._lock:
             state = self._panda.listing()
         response.controller = [
-            ControllerState(name="joint_state_broadcaster", state="active"),
+            ControllerState(name=BROADCASTER, state="active"),
             ControllerState(name=self._settings.controller, state=state),
         ]
         return response

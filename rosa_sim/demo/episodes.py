@@ -98,6 +98,8 @@ class EpisodeRunner:
         self._judge = judge
         self._world: WorldState | None = None  # the newest
         self._plan = ""  # the last words of System 2 in this episode
+        self._note = ""  # the robot's last decision in this episode
+        self._notes = False  # whether its scene is laid out
         self._decided, self._decided_s = "", 0.0
         self._alert: OperatorAlert | None = None
         self._alert_since_s = 0.0
@@ -143,10 +145,12 @@ class EpisodeRunner:
         """One episode with the scene of `seed`."""
         self._title = f"episode {number} of {of}"
         self._alerts, self._decisions, self._alert, self._plan = [], [], None, ""
+        self._note, self._notes = "", False  # what is on its way is of the episode before
         self._meet_scene()
         answer = self._call(self._reset, ResetScene.Request(seed=seed), "reset_scene")
         if not answer.ok:
             raise EpisodeError(f"reset_scene refused seed {seed}: {answer.reason}")
+        self._notes = True
         self.spin_for(0.3)  # the cameras show the new scene
         began_s = time.monotonic()
         goal = self.begin(timeout_s)
@@ -289,6 +293,8 @@ class EpisodeRunner:
             self._decisions.append(f"{message.decided_by}: {message.choice}{about}, {verdict}")
 
     def _on_decision(self, message: Decision) -> None:
+        if self._notes:
+            self._note = f"{message.action}: {message.reason}"
         if message.action == "plan":
             self._plan = message.reason
 
@@ -297,8 +303,6 @@ class EpisodeRunner:
         if not self._title or not self._keeps_shots:
             return
         status = self.status
-        last = status.last_decision if status is not None else None
-        note = f"{last.action}: {last.reason}" if last is not None else ""
         time_s = message.header.stamp.sec + message.header.stamp.nanosec / 1e9
         shot = Shot(
             time_s,
@@ -306,7 +310,7 @@ class EpisodeRunner:
             np.array(message.qpos),
             self._title,
             status.state if status else "",
-            note,
+            self._note,
             alert=f"{self._alert.cause}: {self._alert.reason}" if self._alert is not None else "",
             decided=self._decided if time.monotonic() - self._decided_s < SHOW_DECISION_S else "",
             fault=self.fault,

@@ -119,7 +119,9 @@ class FaultyCell:
         if SENSORS in self.setup.places:
             parameters = {"robot": robot.robot, "control": str(self.setup.switch(SENSORS))}
             nodes = [
-                replace(node, remap={**node.remap, **relay.remaps(self.setup.spec)}) if node.managed else node
+                replace(node, remap={**node.remap, **relay.remaps(self.setup.spec)})
+                if node.is_runtime
+                else node
                 for node in nodes
             ]
             nodes.insert(0, NodeSpec("rosa_sim.faults.relay", "relay", namespace, parameters))

@@ -7,6 +7,7 @@ inputs that break one; the inputs in `corpus/` are tried by the tests.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import base64
 import os
 import struct
@@ -219,6 +220,8 @@ def key_file(data: bytes) -> None:
 
 _WRITER = ShmWriter(1 << 16)
 _READER = ShmReader(os.dup(_WRITER.fd), os.dup(_WRITER.theirs.fileno()))
+for _end in (_WRITER.socket, _WRITER.theirs, _READER.socket):
+    atexit.register(_end.close)  # else Python complains of it when it ends
 
 
 def shared_memory(data: bytes) -> None:

@@ -69,6 +69,7 @@ class RawPeer:
         self.socket = socket.socket()
         try:
             self.socket.settimeout(timeout_s)
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as libzmq does
             if receive_bytes:
                 self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
             if source:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
 from rosa_sim.fleet.record import CallRecord
 from tests.parity import trace
-from tests.parity.trace import KEPT_APART_S, TOLERANCE_S
+from tests.parity.trace import KEPT_APART_S
 
 ROBOTS = ("sort-0", "sort-1", "pack-0")
 
@@ -86,12 +88,60 @@ def test_every_request_gets_the_same_final_answer(as_slow: CallRecord, live: Cal
 
 
 def test_and_all_of_it_at_the_same_times(as_slow: CallRecord, live: CallRecord) -> None:
-    """Whichever of two comes first."""
-    for expected, found in (
-        (as_slow.sends, live.sends),
-        (as_slow.ends, live.ends),
-        (as_slow.batches, live.batches),
-    ):
-        pairs = zip(*(sorted(rows, key=lambda row: row[1:]) for rows in (expected, found)), strict=True)
-        for one, other in pairs:
-            assert other[0] == pytest.approx(one[0], abs=TOLERANCE_S), f"{one} against {other}"
+    assert trace.close(as_slow, live) == []
+
+
+def shifted(record: CallRecord, late: Callable[[str, float], float]) -> CallRecord:
+    """The record with each robot's events late by what `late` says of the robot and the time."""
+    found = trace.recorded()
+    found.sends = [(row[0] + late(row[1], row[0]), *row[1:]) for row in record.sends]
+    found.ends = [(row[0] + late(row[1], row[0]), *row[1:]) for row in record.ends]
+    found.batches = [
+        (at_s + max(late(robot, at_s) for robot, _ in of), name, of) for at_s, name, of in record.batches
+    ]
+    return found
+
+
+def test_a_robot_that_the_machine_made_late_once_is_as_late_in_all_that_follows(
+    simulated: CallRecord,
+) -> None:
+    def late(robot: str, at_s: float) -> float:
+        return 0.12 if robot == "pack-0" and at_s >= 1.3 else 0.0
+
+    assert trace.close(simulated, shifted(simulated, late)) == []
+
+
+def every(record: CallRecord, by_s: float, what: str, who: str) -> CallRecord:
+    """The record with everything of one kind late."""
+    found = shifted(record, lambda robot, at_s: 0.0)
+    if what == "given":
+        found.batches = [(row[0] + by_s * (row[1] == who), *row[1:]) for row in found.batches]
+    elif what == "ended":
+        found.ends = [(row[0] + by_s * (row[2] == who), *row[1:]) for row in found.ends]
+    else:
+        rounds, sends = Counter[tuple[str, str]](), []
+        for at_s, robot, component, request in found.sends:
+            late_s = by_s * rounds[robot, component] if component == who else 0.0
+            sends.append((at_s + late_s, robot, component, request))
+            rounds[robot, component] += 1
+        found.sends = sends
+    return found
+
+
+@pytest.mark.parametrize("by_s", [0.04, 0.14, -0.04, -0.14])
+@pytest.mark.parametrize(
+    ("what", "who"), [("given", "left"), ("ended", "monitor"), ("ended", "system1"), ("sent", "system1")]
+)
+def test_what_is_late_or_early_every_time_is_not_the_machine(
+    simulated: CallRecord, what: str, who: str, by_s: float
+) -> None:
+    assert trace.close(simulated, every(simulated, by_s, what, who))
+
+
+def test_one_event_that_is_far_too_late_or_early_is_seen(simulated: CallRecord) -> None:
+    for by_s in (0.2, -0.06):
+        found = shifted(simulated, lambda robot, at_s: 0.0)
+        at_s, *rest = found.ends[3]
+        found.ends[3] = (at_s + by_s, *rest)
+        [wrong] = trace.close(simulated, found)
+        assert wrong.startswith("('ended',")

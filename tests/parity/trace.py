@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import pairwise
@@ -64,7 +65,9 @@ SERVICES = {
 ROBOTS = [Joining("sort-0", "sort", 0.0), Joining("sort-1", "sort", 0.10), Joining("pack-0", "pack", 0.54)]
 LOST = (("sort-1", 5),)
 KILL_S, END_S = 3.27, 3.72
-TOLERANCE_S = 0.05  # of every time; the trace keeps its events apart, so that no order depends on it
+TOLERANCE_S = 0.05  # of nine in ten times, as `times` has them
+USUAL_S = 0.025  # of the median time of one kind: a robot's calls to a component, or a worker's batches
+ENOUGH = 3  # times for a median
 KEPT_APART_S = 0.025
 WAY_MS = 0.5  # of a message, between a robot and its gateway, where nothing is slow
 MAX_SLOWER_MS = 12.0  # of a round: with more, it is not the machine
@@ -168,6 +171,51 @@ def as_slow_as(live: CallRecord, simulate: Callable[[float], CallRecord]) -> Cal
     return simulate(WAY_MS + min(MAX_SLOWER_MS, max(0.0, median(slower_ms))) / 2)
 
 
+def close(expected: CallRecord, found: CallRecord) -> list[str]:
+    """What is not at the same time in two records; empty: all of it is, as far as a machine with others' work allows.
+
+    The machine may delay single events: one in ten by more than `TOLERANCE_S`, none by three times as much. It makes
+    none early, and what is late every time is not the machine. Raises `KeyError` where a record lacks an event.
+    """
+    ours, theirs = times(expected), times(found)
+    if unlike := sorted(map(str, ours.keys() ^ theirs.keys())):
+        raise KeyError(f"only in one of two records: {unlike}")
+    by_s = {key: theirs[key] - at_s for key, at_s in ours.items()}
+    wrong = [key for key in by_s if by_s[key] < -TOLERANCE_S or by_s[key] > 3 * TOLERANCE_S]
+    late = [key for key in by_s if TOLERANCE_S < by_s[key] <= 3 * TOLERANCE_S]
+    wrong += late if len(late) > len(by_s) / 10 else []
+    groups: dict[tuple[object, ...], list[float]] = {}
+    for key, late_s in by_s.items():
+        of = key[:2] if key[0] == "given" else key[:3]
+        groups.setdefault(of, []).append(late_s)
+    usual = {of: median(found_s) for of, found_s in groups.items() if len(found_s) >= ENOUGH}
+    return [f"{key}: by {by_s[key]:.3f} s" for key in wrong] + [
+        f"{of}: usually by {late_s:.3f} s" for of, late_s in usual.items() if abs(late_s) > USUAL_S
+    ]
+
+
+def times(record: CallRecord) -> dict[tuple[object, ...], float]:
+    """When each call was sent, ended and given to a worker: after the robot's call before it, and after it was sent.
+
+    Not after the start of the trace: a robot that this machine made late once is as late in all that follows, which
+    says nothing of what was decided.
+    """
+    found: dict[tuple[object, ...], float] = {}
+    given: Counter[object] = Counter()
+    sent_s: dict[tuple[str, int], float] = {}
+    last_s: dict[tuple[str, str], float] = {}
+    for at_s, robot, component, request in record.sends:
+        if (robot, component) in last_s:  # else the trace has begun
+            found["sent", robot, component, request] = at_s - last_s[robot, component]
+        sent_s[robot, request] = last_s[robot, component] = at_s
+    for at_s, robot, component, request, ending in record.ends:
+        found["ended", robot, component, request, ending] = at_s - sent_s[robot, request]
+    for at_s, replica, calls in record.batches:
+        given[replica, calls] += 1
+        found["given", replica, calls, given[replica, calls]] = at_s - max(sent_s[call] for call in calls)
+    return found
+
+
 def _rounds(record: CallRecord) -> list[list[float]]:
     """Of each robot: the times between one System 1 call and the next."""
     robots = sorted({robot for _, robot, *_ in record.sends})
@@ -220,7 +268,7 @@ def undisturbed(
     with ProcessPoolExecutor(
         1, get_context("spawn"), initializer=_leave, initargs=(os.getpid(),)
     ) as own_session:
-        for _ in range(4):
+        for _ in range(8):
             record, stalled_s = own_session.submit(play, folders.mktemp("live")).result()
             if stalled_s < KEPT_APART_S:
                 break

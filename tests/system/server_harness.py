@@ -23,6 +23,7 @@ from rosa_contract.wire.images import EncodedImage
 from rosa_sim.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
+METADATA = 95  # ZMQ_METADATA, which pyzmq does not name
 PATIENCE_S = 60.0  # hard limit of every wait; the machine may be busy
 FRONT = EncodedImage("rgb8", 8, 8, bytes(8 * 8 * 3))
 JOINTS = {"joint_position": np.zeros(7, np.float32)}
@@ -137,8 +138,10 @@ class Robot:
         name: str = "r1",
         keys: tuple[bytes, bytes, bytes] | None = None,
         source: str = "",
+        claim: str = "",
     ) -> None:
-        """`keys`: the server's public one, and a pair. `source`: the address to connect from."""
+        """`keys`: the server's public one, and a pair. `source`: the address to connect from. `claim`: what it says of
+        its connection, as NAME:VALUE."""
         self.name = name
         self._tokens = server.tokens
         self._context = zmq.Context()
@@ -146,6 +149,8 @@ class Robot:
         self.socket.linger = 0
         if keys is not None:
             self.socket.curve_serverkey, self.socket.curve_publickey, self.socket.curve_secretkey = keys
+        if claim:
+            self.socket.setsockopt(METADATA, claim.encode())
         host = server.endpoint.removeprefix("tcp://")
         self.socket.connect(f"tcp://{source}:0;{host}" if source else server.endpoint)
 

@@ -42,6 +42,8 @@ class ArmState:
     # Samples measured since the last `read`, oldest first; None: the driver computes `q_rad` itself, for this moment.
     samples: tuple[Sample, ...] | None = None
     source: str = ""  # description of where the measurements come from; may be empty
+    # The fault is only that nothing is heard: the arm may follow all the same, so setpoints bring it to rest.
+    may_follow: bool = False
 
 
 class ArmDriver(Protocol):

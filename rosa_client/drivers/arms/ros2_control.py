@@ -49,9 +49,8 @@ from rosa_contract.config.robot import RobotSpec
 
 # A reliable subscription would not match a broadcaster that publishes with sensor QoS; both kinds match this one.
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-ALL = QoSProfile(
-    depth=20, reliability=ReliabilityPolicy.BEST_EFFORT
-)  # each is checked against the one before
+# Each is checked against the one before.
+ALL = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
 PUBLISHERS_EVERY_S = 0.1
 LOOK_EVERY_S = 0.1  # whether the driver is to end
 FIRST_ANSWER_S = 3.0  # how long to wait for the controller_manager, and for the gripper
@@ -145,7 +144,9 @@ class Ros2ControlArm:
         with self._lock:
             for goals in self._goals:
                 goals.recover()
-            steps = recovery_steps(self._settings, self._link.fault(now_s), self._link.controller_state)
+            steps = recovery_steps(
+                self._settings, self._link.present_fault(now_s), self._link.controller_state
+            )
             self._recovery_fault = f"recovering: {steps[0]}" if steps else ""
         if steps:
             self._recovery = threading.Thread(target=self._recover, args=(steps,), daemon=True)
@@ -219,6 +220,8 @@ class Ros2ControlArm:
         self._robot: VendorState | None = None
         if settings.robot_state or settings.error_recovery:
             self._robot = VendorState(node, base, settings, self._packages, self._on_robot)
+        if self._manager is not None:
+            self._manager.listen()
         node.create_subscription(JointState, topic, self._on_joints, ALL)
         self._topic = topic
         steady_timer(node, PUBLISHERS_EVERY_S, self._look_for_publishers)
@@ -277,9 +280,9 @@ class Ros2ControlArm:
         with self._lock:
             self._link.hear_publishers(names)
 
-    def _on_controllers(self, states: Mapping[str, str]) -> None:
+    def _on_controllers(self, states: Mapping[str, str] | None, answers: bool) -> None:
         with self._lock:
-            self._link.hear_controllers(time.monotonic(), states)
+            self._link.hear_controllers(time.monotonic(), states, answers)
 
     def _on_robot(self, mode: int, errors: Sequence[str]) -> None:
         with self._lock:

@@ -17,16 +17,18 @@ from lifecycle_msgs.msg import State
 from rclpy.action import ActionClient
 from rclpy.client import Client
 from rclpy.node import Node
-from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from rosa_client.drivers import DriverError
-from rosa_client.drivers.arms.ros2_control_rules import ACTIVATE, DEACTIVATE, HARDWARE, resolve
+from rosa_client.drivers.arms.ros2_control_rules import ACTIVATE, ACTIVE, DEACTIVATE, HARDWARE, resolve
 from rosa_client.ros.clock import steady_timer
 from rosa_contract.config.arms import FRANKA, GRIPPER_COMMAND, PARALLEL_GRIPPER_COMMAND, Ros2ControlSettings
 
 POLL_S = 0.2  # how often the controllers are listed
 ANSWER_S = 10.0  # activating a Franka's hardware connects to the robot again
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+# Each change counts, also the last one before us.
+CHANGES = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 Packages = Mapping[str, ModuleType]
 
@@ -39,7 +41,8 @@ def packages(settings: Ros2ControlSettings) -> Packages:
         if kind in (GRIPPER_COMMAND, PARALLEL_GRIPPER_COMMAND):
             wanted["control_msgs.action"] = f"arm.gripper.kind: {kind}"
     if settings.controller_manager:
-        wanted["controller_manager_msgs.srv"] = f"arm.controller_manager: {settings.controller_manager}"
+        because = f"arm.controller_manager: {settings.controller_manager}"
+        wanted |= {"controller_manager_msgs.msg": because, "controller_manager_msgs.srv": because}
     if FRANKA in kinds:
         wanted["franka_msgs.action"] = f"arm.gripper.kind: {FRANKA}"
     if settings.error_recovery:
@@ -63,7 +66,11 @@ def _import(module: str, because: str) -> ModuleType:
 
 
 class Manager:
-    """A controller_manager: asked for its controllers again and again, and for a switch when an arm recovers."""
+    """A controller_manager: asked for its controllers again and again, and for a switch when an arm recovers.
+
+    Those since 2025 also tell changes, though not what a hardware error stops. So a controller that is switched off and
+    on between two answers is noticed.
+    """
 
     def __init__(
         self,
@@ -71,14 +78,17 @@ class Manager:
         base: str,
         settings: Ros2ControlSettings,
         found: Packages,
-        heard: Callable[[Mapping[str, str]], None],
+        heard: Callable[[Mapping[str, str] | None, bool], None],
     ) -> None:
-        """`heard` gets each answer: controller -> state."""
+        """`heard` gets controller -> state with each answer and each change, and whether it is an answer; None where an
+        answer that all is well may be older than a change."""
         services = found["controller_manager_msgs.srv"]
         manager = resolve(base, settings.controller_manager)
         self._settings = settings
         self._heard = heard
         self._services = services
+        self._node, self._messages = node, found["controller_manager_msgs.msg"]
+        self._activity = f"{manager}/activity"
         self._switch: Client[Any, Any] = node.create_client(
             services.SwitchController, f"{manager}/switch_controller"
         )
@@ -91,8 +101,20 @@ class Manager:
         )
         self._pending: Any = None
         self._asked = 0  # turns since the open question was asked
+        self._changed = False  # since then
         self.answered = False
         steady_timer(node, POLL_S, self._ask)
+
+    def listen(self) -> None:
+        """Hear of changes, too. Call it when every client of the driver is made."""
+        changes = getattr(self._messages, "ControllerManagerActivity", None)
+        if changes is not None:
+            self._node.create_subscription(changes, self._activity, self._on_change, CHANGES)
+        else:
+            self._node.get_logger().info(
+                "this controller_manager_msgs has no ControllerManagerActivity: a controller that is stopped and"
+                f" started within {POLL_S:g} s is not noticed"
+            )
 
     def do(self, step: str) -> str:
         """Carry out a step of a recovery; returns why it failed, or an empty text."""
@@ -121,15 +143,23 @@ class Manager:
             self._pending = None
         if not self._list.service_is_ready():
             return
-        self._asked = 0
+        self._asked, self._changed = 0, False
         self._pending = self._list.call_async(self._services.ListControllers.Request())
         self._pending.add_done_callback(self._on_list)
 
+    def _on_change(self, message: Any) -> None:
+        self._changed = True
+        self._heard({one.name: one.state.label for one in message.controllers}, False)
+
     def _on_list(self, future: Any) -> None:
+        if future is not self._pending:
+            return  # it was asked anew meanwhile
         self._pending = None
         if future.cancelled() or future.result() is None:
             return
-        self._heard({one.name: one.state for one in future.result().controller})
+        states = {one.name: one.state for one in future.result().controller}
+        outdated = self._changed and states.get(self._settings.controller) == ACTIVE
+        self._heard(None if outdated else states, True)
         self.answered = True
 
 

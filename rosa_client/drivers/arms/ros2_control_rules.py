@@ -21,6 +21,9 @@ from rosa_contract.config.robot import RobotSpec
 
 ACTIVE = "active"
 MANAGER_SILENT_S = 2.0  # it is asked several times a second
+# A controller that was stopped counts as that for so long, and until the control loop has seen it, also where it is
+# active again by then: it has stood still, so a setpoint of the motion before would make it jump.
+STOPPED_S = 0.2
 ROBOT_SILENT_S = 1.0  # franka_robot_state_broadcaster publishes at 30 Hz or more
 EXPLAINED_BY = 2  # the second state to arrive was published after the first did: no older one is on its way
 AT_REST_RAD = 1e-5  # of where it comes to rest
@@ -76,7 +79,10 @@ class Ros2ControlLink:
         self._refused = ""  # why the newest joint state was not used
         self._controllers: Mapping[str, str] | None = None
         self._controllers_s = self._robot_s = now_s
-        self._robot_states = 0  # heard since the controller is listed as not active
+        # The controller's last state but active, when it was heard, and whether the control loop has seen it.
+        self._stopped, self._stopped_s, self._stop_seen = "", -math.inf, True
+        self._told_active = False  # by a change that came after it
+        self._robot_states = 0  # heard since the controller is not active
         self._mode: int | None = None
         self._errors: Sequence[str] = ()
 
@@ -125,11 +131,26 @@ class Ros2ControlLink:
         others = f", which {len(nodes)} nodes publish: {', '.join(sorted(nodes))}" if len(nodes) > 1 else ""
         self._source = f"joint states on {self._topic}{others}"
 
-    def hear_controllers(self, now_s: float, states: Mapping[str, str]) -> None:
-        """The controllers of the controller_manager: name -> state."""
-        self._controllers, self._controllers_s = dict(states), now_s
+    def hear_controllers(self, now_s: float, states: Mapping[str, str] | None, answers: bool = True) -> None:
+        """The controllers of the controller_manager: name -> state; None: they may have changed since.
+
+        `answers`: it was asked for them; else it tells a change. A change may only stop: what a hardware error stops is
+        in the answers alone, so a change that says active may be older than that.
+        """
+        if answers:
+            self._controllers_s = now_s
+        if states is None:
+            return
+        state = states.get(self._settings.controller, "")
+        if state == ACTIVE and not answers:
+            self._told_active = True
+            return
         if self.controller_state == ACTIVE:
             self._robot_states = 0
+        self._controllers = dict(states)
+        if state != ACTIVE:
+            self._stopped, self._stopped_s, self._stop_seen = state, now_s, False
+            self._told_active = False
 
     def hear_robot(self, now_s: float, mode: int, errors: Sequence[str]) -> None:
         """The robot's mode (FrankaRobotState.robot_mode) and its present errors by name."""
@@ -149,6 +170,12 @@ class Ros2ControlLink:
         """State of the arm's controller; empty when it is unknown."""
         return (self._controllers or {}).get(self._settings.controller, "")
 
+    def _counts_as(self, now_s: float) -> str:
+        """The state that counts: the present one, or a stop that was heard less than `STOPPED_S` ago or that the
+        control loop has not seen yet."""
+        counts = now_s < self._stopped_s + STOPPED_S or not self._stop_seen
+        return self._stopped if counts else self.controller_state
+
     def silence(self, waited_s: float) -> str:
         """Why there is no position yet, after `waited_s`."""
         if self._refused:
@@ -161,6 +188,8 @@ class Ros2ControlLink:
         assert newest is not None, "asked before the first joint state"
         samples = tuple(self._samples)
         self._samples.clear()
+        may_follow = bool(fault) and not self._stands(now_s)
+        self._stop_seen |= bool(fault)
         return ArmState(
             newest.sample.q_rad,
             newest.velocity_rad_s,
@@ -170,14 +199,31 @@ class Ros2ControlLink:
             now_s - self._heard_s,
             samples,
             self._source,
+            may_follow,
         )
+
+    def _stands(self, now_s: float) -> bool:
+        """Whether it is known that the arm follows nothing."""
+        stopped = self._controllers is not None and self._counts_as(now_s) != ACTIVE
+        return stopped or self._mode in IMMOBILE_MODES or bool(self._errors)
 
     def fault(self, now_s: float) -> str:
         """Why the arm cannot move, in words; empty when it can. What explains the most comes first.
 
         The words do not change while the fault lasts, so that an operator's decision about it holds.
         """
-        return self._robot_fault(now_s) or self._controller_fault(now_s) or self._joint_states_fault(now_s)
+        return self._fault(now_s, self._counts_as(now_s))
+
+    def present_fault(self, now_s: float) -> str:
+        """The same without a stop of the controller that is over, from which there is nothing to recover."""
+        return self._fault(now_s, self.controller_state)
+
+    def _fault(self, now_s: float, controller: str) -> str:
+        return (
+            self._robot_fault(now_s)
+            or self._controller_fault(now_s, controller)
+            or self._joint_states_fault(now_s)
+        )
 
     def gripper_fault(self, now_s: float) -> str:
         """Why a gripper cannot be used; empty when each can."""
@@ -193,20 +239,23 @@ class Ros2ControlLink:
             return f"the robot is {IMMOBILE_MODES[self._mode]}{errors}"
         return f"the robot reports {', '.join(self._errors)}" if self._errors else ""
 
-    def _controller_fault(self, now_s: float) -> str:
+    def _controller_fault(self, now_s: float, state: str) -> str:
         manager, mine = self._settings.controller_manager, self._settings.controller
         if not manager:
             return ""
         if now_s - self._controllers_s > MANAGER_SILENT_S:
             return f"{manager} has not listed its controllers for {MANAGER_SILENT_S:g} s"
-        if self._controllers is None or self.controller_state == ACTIVE:
+        if self._controllers is None or state == ACTIVE:
             return ""
-        if self._settings.robot_state and self._robot_states < EXPLAINED_BY:
+        over = self.controller_state == ACTIVE or self._told_active
+        if self._settings.robot_state and self._robot_states < EXPLAINED_BY and not over:
             return ""  # the robot may say why; one that says nothing for `ROBOT_SILENT_S` is a fault
-        if not self.controller_state:
+        if not state and over:
+            return f"controller {mine} was not loaded a moment ago"
+        if not state:
             loaded = ", ".join(self._controllers) or "none"
             return f"controller {mine} is not loaded; loaded: {loaded}"
-        return f"controller {mine} is {self.controller_state}, expected {ACTIVE}"
+        return f"controller {mine} is {state}, expected {ACTIVE}"
 
     def _joint_states_fault(self, now_s: float) -> str:
         too_old = now_s - self._heard_s > self._settings.joint_state_timeout_s

@@ -7,8 +7,8 @@
 | active | the node does its work |
 | finalized | nothing, for good |
 
-A lifecycle manager such as nav2's, `ros2 lifecycle` or the bring-up changes the state; with `autostart` the node makes
-itself active, or ends with the reason.
+A lifecycle manager such as nav2's or `ros2 lifecycle` changes the state; with `autostart`, as the bring-up and the
+launch files have it, the node makes itself active, or ends with the reason.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rosa_client.drivers import DriverError
 from rosa_client.nodes.base.bond_port import BondPort
 from rosa_client.nodes.base.identity import announce
 from rosa_client.nodes.base.parameters import Parameter, declare
+from rosa_client.nodes.base.readiness import tell_ready
 from rosa_client.nodes.base.ros_log import log_to_ros
 from rosa_contract.errors import ConfigError
 from rosa_contract.keyfile import KeyFileError
@@ -126,7 +127,9 @@ class ManagedNode(LifecycleNode):
         self.active = True
         self._bond.form()
         self.get_logger().info("active")
-        return super().on_activate(state)
+        done = super().on_activate(state)
+        tell_ready()
+        return done
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._rest("deactivated", f"the {self.get_name()} was deactivated")

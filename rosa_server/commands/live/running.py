@@ -46,10 +46,14 @@ class Running:
     def __init__(self, socket: zmq.Socket[bytes]) -> None:
         self._socket = socket
         self._says_s = 0.0
+        self._unread: tuple[bytes, Any] | None = None  # what it said first, which showed that it lives
 
     def news(self, seconds: float) -> Iterator[tuple[bytes, Any]]:
         """What it says within `seconds`: topic and content, of the topics that are one map."""
         end_s = time.monotonic() + seconds
+        if (first := self._unread) is not None:
+            self._unread = None
+            yield first
         while (now_s := time.monotonic()) < end_s:
             if now_s >= self._says_s:
                 self._says_s = now_s + SAYS_EVERY_S
@@ -71,7 +75,9 @@ class Running:
         raise RunningError("no_answer", f"the server said nothing of itself within {2 * ANSWERS_S:g} s")
 
     def answers(self) -> bool:
-        return next(self.news(ANSWERS_S), None) is not None
+        """What it says first is what it says of itself, and not again for seconds: `news` begins with it."""
+        self._unread = next(self.news(ANSWERS_S), None)
+        return self._unread is not None
 
     def order(self, what: str, target: str, value: str, limit_s: float) -> str:
         """Have an order carried out, and wait for its end; its steps go to standard error. Returns the server's words.

@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rosa_contract.errors import CausedError, ConfigError
-from rosa_server.models.adapters.checks import (
-    adapter_problems,
-)
+from rosa_server.models.adapters.checks import adapter_problems
 from rosa_server.models.adapters.resolving import Resolved
 from rosa_server.models.adapters.translator import Translator
 from rosa_server.models.adapters.unmapped import model_problems, robot_needs

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from string import Formatter
 
 from rosa_contract.config.adapter import (
     ABSOLUTE,
-    BASE,
     GRIPPER,
     JOINTS,
     ROBOT,
@@ -23,18 +21,23 @@ from rosa_contract.config.adapter import (
     StatePart,
 )
 from rosa_contract.config.conventions import AS_IS, FINGER_PAIR, OF_RANGE, WIDTH
-from rosa_contract.config.spaces import SPACES, Space, space_named
+from rosa_contract.config.spaces import SPACES
 from rosa_contract.errors import ConfigError, ConfigProblem
 from rosa_contract.rotations import SIZES
 from rosa_contract.wording import nearest
 from rosa_server.models.adapters.normalising import load_scales
+from rosa_server.models.adapters.parts import (
+    COMPUTED,
+    GRIPPER_STATE,
+    JOINT_STATE,
+    grippers,
+    grippers_of,
+    joints_of,
+    space_of,
+    values_of,
+)
 from rosa_server.models.adapters.resolving import Resolved
 
-JOINT_STATE, GRIPPER_STATE = "joint_position", "gripper_width"
-COMPUTED = {
-    TOOL_POSITION: 3,
-    TOOL_ROTATION: 0,
-}  # states made of the joints -> values; a rotation's are as written
 PROMPT_FIELDS = ("prompt", "prompt_lower", "robot", "component")
 Problem = tuple[str, str, str]  # path, cause of `CONFIG_CAUSES`, words
 
@@ -104,27 +107,6 @@ def _of_range(resolved: Resolved, part: StatePart | ActionPart, joints: bool) ->
         yield ".zeros", "conflict", f"not with {OF_RANGE}, whose 0 is the middle of the range"
     if isinstance(part, ActionPart) and part.scale != 1.0:
         yield ".scale", "conflict", f"not with {OF_RANGE}"
-
-
-def grippers(resolved: Resolved) -> int:
-    """How many grippers the robot has, as far as its file or the parts that order them tell."""
-    actions = resolved.spec.actions
-    parts = [part for part in actions.parts if part.to == GRIPPER] if actions else []
-    ordered = [max(grippers_of(part)) + 1 for part in parts if part.take]
-    return max([len(resolved.open_m), *ordered] if not resolved.names else [len(resolved.open_m)])
-
-
-def values_of(part: StatePart, widths: int = 1) -> int | None:
-    """How many values a part of a state has; None: as many as the robot's. `widths`: how many grippers it has."""
-    if not part.of:
-        return len(part.values)
-    if part.take:
-        return len(part.take)
-    if part.of == GRIPPER_STATE:
-        return widths * (2 if part.gripper == FINGER_PAIR else 1)
-    if part.of == TOOL_POSITION:
-        return 3
-    return SIZES[part.rotation] if part.of == TOOL_ROTATION else None
 
 
 def _state(resolved: Resolved) -> Iterator[Problem]:
@@ -227,28 +209,6 @@ def _actions(resolved: Resolved) -> Iterator[Problem]:
         yield "actions.resolved_by", "conflict", words
 
 
-def space_of(actions: Actions) -> str | None:
-    """The space of the actions that a robot resolves; None where there is no such space."""
-    ordering = [part for part in actions.parts if part.to in (JOINTS, TOOL_POSITION, TOOL_ROTATION)]
-    spaces = {
-        Space(
-            JOINTS if part.to == JOINTS else TOOL_POSITION,
-            part.mode,
-            BASE if part.to == JOINTS else part.frame,
-        )
-        for part in ordering
-    }
-    if len(spaces) != 1:
-        return None
-    [space] = spaces
-    if space.mode == ABSOLUTE:
-        space = replace(space, frame=BASE)
-        arms = {to: {part.arm for part in ordering if part.to == to} for to in (TOOL_POSITION, TOOL_ROTATION)}
-        if arms[TOOL_POSITION] != arms[TOOL_ROTATION]:
-            return None  # how the tool is turned would depend on what carries it out
-    return space_named(space)
-
-
 def _not_for_robots(actions: Actions) -> str:
     if space_of(actions) is not None:
         return ""
@@ -304,16 +264,6 @@ def _action_part(resolved: Resolved, part: ActionPart) -> Iterator[Problem]:
     if part.zeros and (part.to == TOOL_ROTATION or part.gripper not in (AS_IS, WIDTH)):
         yield ".zeros", "conflict", "only of joints, places and widths"
     yield from _lists(part, count)
-
-
-def joints_of(part: ActionPart) -> tuple[int, ...]:
-    """The joints that a part orders."""
-    return part.joints or tuple(range(len(part.take)))
-
-
-def grippers_of(part: ActionPart) -> tuple[int, ...]:
-    """The grippers that a part orders."""
-    return part.grippers or tuple(range(len(part.take)))
 
 
 def _targets(resolved: Resolved) -> Iterator[Problem]:

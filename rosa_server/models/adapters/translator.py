@@ -35,15 +35,15 @@ from rosa_contract.config.conventions import (
 from rosa_contract.config.spaces import ACTIONS, SPACES, Space
 from rosa_contract.kinematics.moves import Move, placed, tool_poses
 from rosa_contract.rotations import SIZES, matrix, written
-from rosa_server.models.adapters.checks import (
+from rosa_server.models.adapters.frames import between
+from rosa_server.models.adapters.normalising import Scale, load_scales
+from rosa_server.models.adapters.parts import (
     GRIPPER_STATE,
     JOINT_STATE,
     grippers_of,
     joints_of,
     space_of,
 )
-from rosa_server.models.adapters.frames import between
-from rosa_server.models.adapters.normalising import Scale, load_scales
 from rosa_server.models.adapters.pictures import History, prepared
 from rosa_server.models.adapters.resolving import Resolved
 from rosa_server.models.backend import (

@@ -19,7 +19,7 @@ from rosa_contract.config.adapter import (
 )
 from rosa_contract.config.conventions import AS_IS
 from rosa_contract.wording import nearest
-from rosa_server.models.adapters.checks import (
+from rosa_server.models.adapters.parts import (
     COMPUTED,
     GRIPPER_STATE,
     JOINT_STATE,

@@ -42,10 +42,7 @@ class LineBudget:
 
     def due(self, now_s: float) -> bool:
         """Whether there is a line left to log now; it then counts as logged."""
-        if self._bucket.take(1.0, now_s):
-            return True
-        self._bucket.give_back(1.0)
-        return False
+        return self._bucket.take_if_left(1.0, now_s)
 
 
 @dataclass

@@ -8,6 +8,7 @@ only under the name of its key.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -25,9 +26,15 @@ from rosa_server.plan.nodes_file import MAX_NODE_CHARS
 from rosa_server.serving.base import log
 from rosa_server.serving.base.peer_keys import PEER_DOMAIN, PeerKeys
 from rosa_server.serving.base.worker_keys import DOMAIN, WorkerKeys
+from rosa_server.serving.core.guard.bucket import Bucket
 
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 ZAP_DOMAIN = b"rosa"
+# How often the folder is read for those who connect: with a thousand keys it takes 5 ms, whatever key they have.
+LOOKS_PER_S, LOOKS_AT_ONCE = 20.0, 20.0
+KEY_PROPERTY = (
+    "X-Key"  # of a robot's connection: the public key that let it in, as ZeroMQ tells it with each message
+)
 
 
 class AccessError(CausedError):
@@ -122,11 +129,14 @@ class KeyRing:
             raise AccessError("bad_key_folder", words)
         self._robots: dict[str, tuple[tuple[int, ...], bytes]] = {}  # name -> (stamp of its file, public key)
         self._revoked: set[str] = set()
+        self._looks = Bucket(LOOKS_PER_S, LOOKS_AT_ONCE)
         self._refresh()
 
     def robot_of(self, public_key: bytes) -> str | None:
-        """The name of the robot with this public key (32 bytes), or None for a stranger."""
-        self._refresh()
+        """The name of the robot with this public key (32 bytes), or None for a stranger. While a crowd connects, as the
+        folder was some milliseconds ago."""
+        if self._looks.take_if_left(1.0, time.monotonic()):
+            self._refresh()
         wanted = z85.encode(public_key)
         return next((name for name, (_, key) in sorted(self._robots.items()) if key == wanted), None)
 
@@ -134,13 +144,15 @@ class KeyRing:
         """Whether this robot had a key when the files were read last."""
         return robot in self._robots
 
-    def refusal(self, owner: str, robot: str) -> Refused | None:
-        """What a robot is answered that says hello over a connection with this owner's key: it must have the name of
-        its key, or it could speak for another robot. None: it is welcome."""
+    def refusal(self, owner: str, key: str, robot: str) -> Refused | None:
+        """What a robot is answered that says hello over a connection with this key of this owner: it must have the name
+        of its key, or it could speak for another robot. None: it is welcome."""
         if robot != owner:
             words = f"robot_id: this connection's key belongs to {owner!r}, it said hello as {robot!r}"
         elif not self.knows(owner):
             words = f"robot_id: the key of {owner!r} was removed from the key folder"
+        elif key.encode() != self._robots[owner][1]:
+            words = f"robot_id: {owner!r} has another key in the key folder than this connection's {key}"
         else:
             return None
         return Refused("wrong_key", words)
@@ -197,7 +209,7 @@ def admit(
 ) -> list[bytes]:
     """The ZAP reply to a ZAP request of the robots', the workers' or the other gateways' socket.
 
-    It is 200 with the name that the key belongs to as user id, or 400.
+    It is 200 with the name that the key belongs to as user id, and a robot's key, or 400.
     """
     if len(request) < 6 or request[0] != b"1.0":
         number = request[1] if len(request) > 1 else b""
@@ -206,8 +218,10 @@ def admit(
     sound = mechanism == b"CURVE" and len(credentials) == 1 and len(credentials[0]) == 32
     key = credentials[0] if sound else b""
     name: str | None = None
+    told = b""
     if request[2] == ZAP_DOMAIN and robots is not None:
         name = robots.admit(key, request[3].decode(errors="replace"))
+        told = _property(KEY_PROPERTY, z85.encode(key)) if name is not None else b""
     elif request[2] == ZAP_DOMAIN:  # robots need no keys here, only workers do
         name = ""
     elif request[2] == DOMAIN and workers is not None and key:
@@ -216,4 +230,9 @@ def admit(
         name = peers.admit(key, request[3].decode(errors="replace"))
     if name is None:
         return [b"1.0", request[1], b"400", b"unknown key", b"", b""]
-    return [b"1.0", request[1], b"200", b"OK", name.encode(), b""]
+    return [b"1.0", request[1], b"200", b"OK", name.encode(), told]
+
+
+def _property(name: str, value: bytes) -> bytes:
+    """As ZeroMQ reads what is known of a connection (RFC 23). It goes before what the peer says under the name."""
+    return bytes((len(name),)) + name.encode() + len(value).to_bytes(4, "big") + value

@@ -4,20 +4,18 @@ libzmq's ROUTER reads whole messages and bounds neither their number of frames n
 has come, nor the answers that a peer does not read. The kernel knows: a socket monitor names the descriptor of every
 accepted connection, TCP_INFO its bytes in both directions, and the messages that the gateway reads and writes say how
 many of them were delivered. A connection is looked at when epoll says that something came, or when it was answered;
-an idle one costs nothing. The decisions are those of `core/connections.py`. It runs in the gateway's thread, a little
-at a time.
+an idle one costs nothing. `core/guard/connections.py` decides. It runs in the gateway's thread, a little at a time.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
+import os
 import select
 import socket
 import struct
 import sys
-import termios
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import islice
@@ -28,20 +26,16 @@ from rosa_server.serving.base import log
 from rosa_server.serving.core.guard.connections import Connections
 from rosa_server.serving.core.guard.limits import UNREAD, Limits
 from rosa_server.serving.core.guard.peers import Close
+from rosa_server.serving.edge import kernel_counts
 
 LOOK_EVERY_S = 0.02
-DROP_UNSENT = struct.pack(
-    "ii", 1, 0
-)  # struct linger: the connection is reset when its last descriptor is closed
+# struct linger: the connection is reset when its last descriptor is closed.
+DROP_UNSENT = struct.pack("ii", 1, 0)
 STEPS_PER_ROUND = 5  # in which every robot, and every peer with unread answers, is looked at once
 MAX_LOOKS = 256  # at strangers in one step; the others are next
 SAME_LINE_EVERY_S = 1.0  # a flood makes one line per address and cause in this time
 FRAME_BYTES = 64  # on the wire beside a frame's content, at most: ZMTP, and CURVE's box
 BOX_BYTES = 33  # of a frame in CURVE's box: the command's name, its number, the authenticator and the flags
-TCP_INFO_BYTES = 136
-LAST_DATA_RECV_AT = 52  # tcpi_last_data_recv of struct tcp_info, in milliseconds
-# tcpi_bytes_acked of struct tcp_info, Linux 4.1 and later; tcpi_bytes_received is next
-BYTES_ACKED_AT = 120
 # Not ACCEPT_FAILED: without a descriptor left libzmq tells that as fast as it can try again.
 EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
 ACCEPTED, DISCONNECTED = int(zmq.EVENT_ACCEPTED), int(zmq.EVENT_DISCONNECTED)
@@ -80,9 +74,8 @@ class Doorman:
     _next_key: int = 0
     _next_look_s: float = float("-inf")
     _by_end: dict[int, int] = field(default_factory=dict)  # our descriptor -> key
-    _due: dict[int, None] = field(
-        default_factory=dict
-    )  # strangers' keys to look at, the longest waiting first
+    # Strangers' keys to look at, the longest waiting first.
+    _due: dict[int, None] = field(default_factory=dict)
     _next_round: dict[int, None] = field(default_factory=dict)  # of robots, and of peers with unread answers
     _round: list[int] = field(default_factory=list)  # what is left of this round
     _share: int = 0  # of it in one step
@@ -212,16 +205,9 @@ class Doorman:
                 line.end.shutdown(socket.SHUT_RDWR)
 
     def quiet_ms(self, identity: bytes) -> int:
-        """For how long nothing has come over a connection to this machine, read or not; 0 where the kernel does not say
-        it, or the connection has ended."""
+        """For how long nothing has come over a connection to this machine, read or not; 0 where nobody knows."""
         line = self._by_identity.get(identity)
-        if line is None or sys.platform != "linux":
-            return 0
-        try:
-            info = line.end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
-        except OSError:
-            return 0
-        return int(struct.unpack_from("I", info, LAST_DATA_RECV_AT)[0]) if len(info) == TCP_INFO_BYTES else 0
+        return 0 if line is None else kernel_counts.quiet_ms(line.end)
 
     def revoke(self, now_s: float, owners: Collection[str]) -> list[bytes]:
         """Cut off whoever was let in with the key of one of these robots. Returns ZeroMQ's names of them."""
@@ -257,9 +243,13 @@ class Doorman:
                 self._accept(fd, now_s)
 
     def _accept(self, fd: int, now_s: float) -> None:
+        own = -1
         try:
-            end = socket.socket(fileno=socket.dup(fd))
+            own = os.dup(fd)
+            end = socket.socket(fileno=own)
         except OSError as error:
+            if own >= 0:  # the connection has ended, and its descriptor is that of a file now
+                os.close(own)
             self._turn_away(fd, error, now_s)
             return
         tcp = end.family in (socket.AF_INET, socket.AF_INET6)
@@ -371,18 +361,16 @@ class Doorman:
         if line is None or not line.counted:
             return
         try:
-            # What waits in the kernel first: more may come in between, and then it counts as held, not as negative.
-            (waiting,) = struct.unpack("i", fcntl.ioctl(line.end, termios.FIONREAD, b"\0\0\0\0"))
-            info = line.end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+            counted = kernel_counts.counts(line.end)
         except OSError:
             return
-        if len(info) < TCP_INFO_BYTES:
-            line.counted = False
+        line.counted = counted is not None
+        if counted is None:
             return
-        acked, received = struct.unpack_from("QQ", info, BYTES_ACKED_AT)
-        if closes := self.connections.received(key, received - waiting, now_s):
+        taken, read = counted
+        if closes := self.connections.received(key, read, now_s):
             self._carry(closes, now_s)
-        if self.connections.took(key, acked, now_s):
+        if self.connections.took(key, taken, now_s):
             self._next_round[key] = None
 
     # -- cutting off -----------------------------------------------------------------------------------------------
@@ -391,9 +379,7 @@ class Doorman:
         for close in closes:
             line = self._lines[close.key]
             with contextlib.suppress(OSError):  # it has gone by itself
-                if (
-                    close.cause in UNREAD
-                ):  # else its end waits in the kernel behind what the peer does not read
+                if close.cause in UNREAD:  # else its end would wait behind what the peer does not read
                     line.end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, DROP_UNSENT)
                 line.end.shutdown(socket.SHUT_RDWR)
             self.count(close.cause)

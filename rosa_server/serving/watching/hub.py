@@ -184,8 +184,8 @@ class Hub:
                     yield robot, component, one.last_ms / one.deadline_ms
 
     def watch(self, watched: bool) -> None:
-        """Somebody watches from now on, or nobody does any more."""
-        if watched:  # whoever is new hears everything in the next steps
+        """Somebody more watches from now on, or nobody does any more."""
+        if watched:  # whoever is new hears everything in the next steps, and the others hear it again
             self._about_s = self._state_s = self._round_s = -inf
         else:
             for waiting in (self._reports, self._events, self._later):

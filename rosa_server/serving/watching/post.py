@@ -15,6 +15,7 @@ from rosa_contract.wire.status import Audit, OpenAlert
 from rosa_contract.wire.watching import Answer, Asked, Look, Order, encode_answer
 from rosa_server.serving.base import log
 from rosa_server.serving.core.dispatch.core import ServingCore
+from rosa_server.serving.core.guard.bucket import Bucket
 from rosa_server.serving.core.workers.comparing import WorkerTally
 from rosa_server.serving.watching.hub import DECIDED, GOING, ORDERED, Hub
 from rosa_server.serving.watching.pictures import Pictures
@@ -22,6 +23,9 @@ from rosa_server.serving.watching.watchers import Watchers
 
 ANSWER_WITHIN_S = 5.0
 MAX_QUESTIONS = 64  # decisions whose robots have not answered
+# Decisions of one robot's reports in the log: more than people make, and half of what there is for all robots together.
+AUDITS_PER_S, AUDITS_AT_ONCE = 1.0, 10.0
+MAX_METERED = 1000  # robots whose reports are counted for that
 MAX_LOGGED = 256  # decisions whose robots answered here, and will tell of them in their reports again
 
 _Key = tuple[str, int, str, str, str]  # robot, alert, choice, who, why
@@ -48,6 +52,7 @@ class WatchPost:
         self.orders: list[Order] = []  # for whoever runs the server
         self._lines = log.LineBudget()
         self._audit_lines = log.LineBudget()
+        self._audits: dict[str, Bucket] = {}  # robot -> its share of these lines
         # A robot tells of a decision twice, in its answer and in its report: the later one is not logged again.
         self._answered: deque[_Key] = deque(maxlen=MAX_LOGGED)
         self._audited: deque[_Key] = deque(maxlen=MAX_LOGGED)
@@ -69,8 +74,9 @@ class WatchPost:
                 yield question
         self.pictures.forget(now_s)
         watched = len(self._watchers) > 0
-        if watched != self.hub.watched:
+        if self._watchers.came or watched != self.hub.watched:
             self.hub.watch(watched)
+        self._watchers.came = 0
         self.hub.dropped += self._watchers.dropped
         self._watchers.dropped = 0
         for message in self.hub.due(now_s, time.time(), core):
@@ -192,10 +198,23 @@ class WatchPost:
             if key in self._answered:
                 self._answered.remove(key)
                 continue
+            if not self._may_log(now_s, robot):
+                continue
             if any(_key(one.asked) == key for one in self._questions.values()):
                 self._audited.append(key)
-            if self._audit_lines.due(now_s):
-                _log_decision(key, audit.accepted, audit.reason)
+            _log_decision(key, audit.accepted, audit.reason)
+
+    def _may_log(self, now_s: float, robot: str) -> bool:
+        """Whether a decision of this robot's report is logged: no robot leaves out those of others with its own."""
+        if robot not in self._audits and len(self._audits) >= MAX_METERED:
+            self._audits.clear()
+        share = self._audits.setdefault(robot, Bucket(AUDITS_PER_S, AUDITS_AT_ONCE))
+        if not share.take_if_left(1.0, now_s):
+            return False
+        if self._audit_lines.due(now_s):
+            return True
+        share.give_back(1.0)  # others have left no room: that costs this robot nothing
+        return False
 
     def _answer(self, asked: Asked, answer: Decided, logged: bool = False) -> None:
         """Every decision is in the log of the server, taken or not: who, what, why."""

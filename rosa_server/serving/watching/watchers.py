@@ -31,6 +31,7 @@ class Watchers:
         """Listens at once. Raises `zmq.ZMQError`."""
         self._heard_s: dict[bytes, float] = {}
         self.dropped = 0  # messages that a watcher did not read in time
+        self.came = 0  # watchers that were not here before
         self.socket: zmq.Socket[bytes] = context.socket(zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.setsockopt(zmq.SNDHWM, MAX_UNREAD)
@@ -67,6 +68,7 @@ class Watchers:
                 continue
             except CodecError:
                 continue
+            self.came += watcher not in self._heard_s
             self._heard_s[watcher] = now_s
             if isinstance(one, Asked | Order | Look):
                 asked.append(one)

@@ -97,6 +97,7 @@ class Batches:
             unused,
             needs.actions,
             self._spec.epoch,
+            sorted(self._able.batch_sizes),
         )
 
     def _decoded(self, batch: m.Execute, cancellations: Sequence[Cancellation] = ()) -> Decoded:

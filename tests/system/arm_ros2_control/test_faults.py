@@ -46,6 +46,26 @@ def test_a_controller_that_is_stopped_is_a_fault_until_an_operator_recovers_it(p
     panda.moves()
 
 
+def test_a_controller_that_is_stopped_and_started_again_at_once_does_not_go_on_with_the_motion(
+    panda: Controlled,
+) -> None:
+    """It has stood still, so each setpoint of the motion is further away; a list five times a second shows nothing."""
+    words = "controller joint_trajectory_controller is inactive"
+    panda.in_motion()
+    first = len(panda.bench.statuses)
+    panda.break_down("controller_restarted")
+    told = panda.bench.statuses
+
+    def noticed() -> bool:
+        return any(words in status.fault or words in status.cut_short for _, status in told[first:])
+
+    panda.bench.until(noticed, "the fault")
+    panda.break_down("")
+    panda.bench.until(lambda: panda.bench.status.fault == "", "the arm's return")
+    assert panda.stands(0.5) < STILL_RAD, "what was cut short is not taken up again"
+    panda.moves()
+
+
 def test_commands_that_nobody_follows_are_noticed_without_an_answer(panda: Controlled) -> None:
     panda.in_motion()
     panda.break_down("trajectory_rejected")

@@ -156,7 +156,9 @@ def test_both_grippers_move_each_by_its_own_action_server(
     one = Robot(config=str(factory), robot=str(body), gateway=endpoint, namespace="pair")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     command = [sys.executable, "-m", "rosa_server.cli", "run", "--robot", "pair", "--json"]
-    with Bringup([one], server=str(factory), logs=tmp_path / "logs"):
+    with Bringup([one], server=str(factory), logs=tmp_path / "logs") as bringup:
+        for node in ("arm_node", "camera_node", "runtime_node"):
+            assert bringup.supervisor.is_ready(f"pair/{node}"), "else a task that comes at once finds no arm"
         ran = subprocess.run(
             [*command, "--timeout", f"{GIVEN_UP_S:g}"],
             cwd=ROOT,

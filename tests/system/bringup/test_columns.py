@@ -70,6 +70,8 @@ def test_a_robot_plays_chunks_of_its_own_joints_and_grippers(
     result = json.loads(done.stdout)
     assert result["outcome"] == "timed_out", (result, done.stderr)
     assert result["rounds"] >= 3, result
-    log = "".join(path.read_text() for path in (tmp_path / "logs").glob("*.log"))
+    lines = "".join(path.read_text() for path in (tmp_path / "logs").glob("*.log")).splitlines()
+    # A robot that is up before its server says hello again; where the machine is busy, that is every robot here.
+    log = "\n".join(line for line in lines if "not_ready" not in line)
     for bad in ("wrong_shape", "refused", "finger_joint", "escalate"):
         assert bad not in log, (bad, log[-2000:])

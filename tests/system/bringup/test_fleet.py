@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partialmethod
 from pathlib import Path
 
 import psutil
@@ -18,7 +20,8 @@ from rosa_interfaces.msg import OperatorAlert
 
 from rosa_client.bringup import bringup as bringup_module
 from rosa_client.bringup.bringup import Bringup, watch
-from rosa_client.bringup.graph import NodeSpec, Robot
+from rosa_client.bringup.graph import NodeSpec, Robot, robot_graph
+from rosa_client.bringup.names import Names
 from rosa_client.bringup.supervisor import BringupError
 from rosa_client.nodes.base.environment import prepare_environment
 from rosa_client.recording.bag import read
@@ -56,6 +59,12 @@ def until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
     while not condition():
         assert time.monotonic() < end_s, "did not happen in time"
         time.sleep(0.02)
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_listened_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here no robot is brought up twice, which `test_names.py` does."""
+    monkeypatch.setattr(Names, "take", partialmethod(Names.take, listen_s=0.0))
 
 
 @pytest.fixture
@@ -118,11 +127,11 @@ def test_what_is_down_on_purpose_is_no_loss(fleet: Bringup) -> None:
 
 
 def test_a_robot_that_does_not_come_up_is_lost_and_the_others_start() -> None:
-    """Its driver ends at once, and its runtime would wait for its life-cycle service in vain."""
+    """Its driver ends at once, and its runtime never becomes active."""
 
     def graph(robot: Robot) -> list[NodeSpec]:
         broken = NodeSpec("tests.system.bringup.no_such_driver", "arm_node", f"/{robot.namespace}")
-        silent = NodeSpec("tests.system.bringup.sleeper", "runtime_node", f"/{robot.namespace}", managed=True)
+        silent = NodeSpec("tests.system.bringup.sleeper", "runtime_node", f"/{robot.namespace}")
         return [broken, silent] if robot is LEFT else sleepers(robot)
 
     with Bringup([LEFT, RIGHT], graph=graph) as bringup:
@@ -131,6 +140,46 @@ def test_a_robot_that_does_not_come_up_is_lost_and_the_others_start() -> None:
         assert bringup.supervisor.is_running("right/camera_node")
     with pytest.raises(BringupError, match="left/arm_node ended with status 1"), Bringup([LEFT], graph=graph):
         pass
+
+
+def test_a_runtime_that_is_never_active_or_refuses_is_told_with_its_last_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever it is must be put right before any robot works, so the others do not start either."""
+    monkeypatch.setattr(bringup_module, "ACTIVE_WITHIN_S", 1.0)
+
+    def hangs(robot: Robot) -> list[NodeSpec]:
+        return [NodeSpec("tests.system.bringup.sleeper", "runtime_node", f"/{robot.namespace}")]
+
+    with pytest.raises(BringupError, match=r"^/left/runtime_node did not become active within 1 s$"):
+        Bringup([LEFT, RIGHT], graph=hangs).__enter__()
+    assert Bringup([replace(LEFT, autostart=False)], graph=hangs).__enter__().stop() is None
+
+    monkeypatch.setattr(bringup_module, "ACTIVE_WITHIN_S", 30.0)
+
+    def refuses(robot: Robot) -> list[NodeSpec]:
+        runtime = robot_graph(robot)[-1]
+        return [replace(runtime, parameters={**runtime.parameters, "task": "no_such_task"})]
+
+    with pytest.raises(BringupError, match=r"^/left/runtime_node cannot start: .*'no_such_task'"):
+        Bringup([LEFT, RIGHT], graph=refuses).__enter__()
+
+
+def test_an_arm_that_takes_too_long_is_named_and_the_others_work(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may be waiting for its hardware, which somebody switches on."""
+    monkeypatch.setattr(bringup_module, "ACTIVE_WITHIN_S", 0.5)
+
+    def graph(robot: Robot) -> list[NodeSpec]:
+        slow = {"autostart": True} if robot is LEFT else {}
+        return [NodeSpec("tests.system.bringup.sleeper", "arm_node", f"/{robot.namespace}", slow)]
+
+    with Bringup([LEFT, RIGHT], graph=graph) as bringup:
+        assert (bringup.lost(), bringup.failure()) == ([], "")
+    said = capsys.readouterr().out
+    assert "[bringup] /left/arm_node did not become active within 0.5 s" in said
+    assert "/right/arm_node did not" not in said
 
 
 class Running:
@@ -157,8 +206,11 @@ class Running:
             "rosa_client.bringup",
             *(f"{k}:={v}" for k, v in values.items()),
         ]
+        self.ready = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.ready.bind(str(folder / "ready"))
+        self.ready.setblocking(False)
         with self._log.open("w") as log:
-            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            environment = {**os.environ, "PYTHONPATH": str(ROOT), "NOTIFY_SOCKET": str(folder / "ready")}
             self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
 
     def said(self) -> str:
@@ -177,6 +229,7 @@ class Running:
 
     def close(self) -> None:
         """Ask it to end; it kills its nodes when it cannot ask them."""
+        self.ready.close()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
@@ -204,6 +257,10 @@ def test_a_robot_works_on_when_recorder_and_neighbour_end(tmp_path: Path) -> Non
         for name in (FIRST, SECOND):
             floor.start(name, "easy")
             work(name)
+        until(lambda: "running panda0 (easy), panda1 (easy)" in cell.said())
+        assert cell.ready.recv(100) == b"READY=1", "as a systemd unit of Type=notify waits for"
+        with pytest.raises(BlockingIOError):
+            cell.ready.recv(100)  # its nodes tell it, and not whoever started it
 
         cell.kill(FIRST, "recorder_node")
         for name in (FIRST, SECOND):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ import pytest
 
 from rosa_client.bringup import supervisor as supervisor_module
 from rosa_client.bringup.supervisor import SHM, BringupError, Supervisor, remove_shared_memory
+from rosa_client.nodes.base.readiness import tell_ready
 from tests.system.memory import OWN_MEMORY
 
 DEAF = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
@@ -211,3 +213,34 @@ def test_shared_memory_of_killed_children_is_removed_and_that_of_the_living_is_n
             assert living.exists()
     finally:
         living.unlink(missing_ok=True)
+
+
+def test_a_child_is_ready_when_it_has_said_so_and_a_new_one_of_its_name_is_not(
+    supervisor: Supervisor, lines: list[str]
+) -> None:
+    after = "print('done', flush=True); time.sleep(60)"
+    tells = (
+        "import time; from rosa_client.nodes.base.readiness import tell_ready; tell_ready(); tell_ready(); "
+    )
+    supervisor.start("node", python(tells + after))
+    until(lambda: "node: done" in lines)
+    assert supervisor.is_ready("node")
+    supervisor.kill("node")
+    supervisor.start("node", python("import time; " + after))
+    until(lambda: lines.count("node: done") == 2)
+    assert not supervisor.is_ready("node")
+
+
+def test_readiness_is_told_to_a_path_too_and_to_nobody(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """systemd's own sockets are paths."""
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as theirs:
+        theirs.bind(path)
+        monkeypatch.setenv("NOTIFY_SOCKET", path)
+        tell_ready()
+        assert theirs.recv(100) == b"READY=1"
+    tell_ready()  # nobody listens any more
+    monkeypatch.setenv("NOTIFY_SOCKET", "")
+    tell_ready()

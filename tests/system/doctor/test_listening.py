@@ -13,7 +13,8 @@ import rclpy
 from lifecycle_msgs.msg import Transition
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from sensor_msgs.msg import CompressedImage
+from rosa_interfaces.msg import ArmStatus
+from sensor_msgs.msg import CompressedImage, JointState
 
 from rosa_client.doctor.judges.arm import judge_arm
 from rosa_client.doctor.judges.finding import Finding
@@ -62,11 +63,16 @@ def heard(text: str = "rgb8; jpeg compressed bgr8") -> PicturesFact:
         publisher = node.create_publisher(
             CompressedImage, f"/{NAME}/{picture_topic('front', SPEC)}", offered(SPEC)
         )
+        # All that is awaited is there, so that nothing is looked for.
+        arm = node.create_publisher(ArmStatus, f"/{NAME}/arm_status", 10)
+        joints = node.create_publisher(JointState, f"/{NAME}/joint_states", 10)
         random = np.random.default_rng(1)
 
         def publish() -> None:
             data = bytes(encode_image(random.integers(0, 255, (96, 96, 3), np.uint8)).data)
             publisher.publish(CompressedImage(format=text, data=data))
+            arm.publish(ArmStatus())
+            joints.publish(JointState())
 
         node.create_timer(EVERY_S, publish)
 
@@ -121,7 +127,7 @@ def test_nodes_that_are_inactive_are_to_be_activated_and_nothing_is_to_be_repair
 
 def test_joint_states_are_the_arm_node_s_and_so_are_their_rate_and_their_names() -> None:
     """A joint_state_broadcaster has no part in them, where there is one at all."""
-    robot = load_robot(PANDA.removeprefix("robot:="))
+    robot = replace(load_robot(PANDA.removeprefix("robot:=")), cameras={})  # whose node does not run
     with running("arm_node", NAME, PANDA, "driver:=echo", "joint_state_rate_hz:=5.0"):
         [slow] = [one for one in judged(robot)[1] if one.check == "joint_states"]
         other = replace(robot, joints=tuple(f"left_{name}" for name in robot.joints))

@@ -69,7 +69,7 @@ class Client:
         self,
         port: int,
         encode: Callable[[Any], Any] = npy,
-        token: str = "",
+        token: Any = None,
         decode: Callable[[Any], Any] = from_any,
     ) -> None:
         self.socket = zmq.Context.instance().socket(zmq.REQ)
@@ -80,7 +80,7 @@ class Client:
     def send(self, endpoint: str | None, data: Any = None) -> None:
         request: dict[str, Any] = {"endpoint": endpoint} if endpoint else {}
         request |= {"data": data} if data is not None else {}
-        request |= {"api_token": self._token} if self._token else {}
+        request |= {"api_token": self._token} if self._token is not None else {}
         self.socket.send(msgpack.packb(request, default=self._encode))
 
     def receive(self) -> Any:

@@ -111,6 +111,12 @@ def test_a_refusal_comes_as_an_error_and_the_client_goes_on(
     assert client.call("get_action", flat())["action.arm"].shape == (3, 7)
 
 
+def test_a_token_that_is_no_text_ends_no_connection(served: Served) -> None:
+    client = Client(served[1]["gr00t"], token=np.zeros(2))
+    assert client.call("ping")["status"] == "ok"
+    client.close()
+
+
 def test_a_batch_is_bounded(client: Client) -> None:
     assert client.call("get_action", {"observation": nested(17)})["error"].startswith("too_large: ")
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import zmq.auth
 
 from rosa_contract.wire import messages as m
-from rosa_server.serving.edge.access import make_keys
+from rosa_server.serving.edge.access import KEY_PROPERTY, make_keys
 from tests.system.server_harness import PATIENCE_S, Robot, robot, serving
 
 
@@ -81,3 +82,29 @@ def test_a_robot_whose_key_is_removed_is_cut_off_and_the_others_stay(tmp_path: P
         one.close()
         two.close()
         late.close()
+
+
+def test_a_silent_connection_with_a_key_that_was_replaced_is_not_the_robots(tmp_path: Path) -> None:
+    """Whoever has a stolen key keeps connections ready that have not said a word when it is replaced, and may claim to
+    have the new one, which is public."""
+    folder, made = tmp_path / "keys", tmp_path / "made"
+    for one in (folder, made):
+        make_keys(one, "r1")
+    public, secret = zmq.auth.load_certificate(folder / "robots" / "r1.key_secret")
+    server_public, _ = zmq.auth.load_certificate(folder / "server.key")
+    new, _ = zmq.auth.load_certificate(made / "robots" / "r1.key")
+    assert secret is not None
+    with serving(tmp_path, gateway=f', curve_keys: "{folder}"') as server:
+        keys = (server_public, public, secret)
+        with closing(Robot(server, "r1", keys)) as rightful:
+            rightful.join().send(m.Bye())
+        claim = f"{KEY_PROPERTY}:{new.decode()}"
+        thief = Robot(server, "r1", keys, claim=claim)
+        time.sleep(0.5)  # its handshake is over
+        (folder / "robots" / "r1.key").unlink()
+        (made / "robots" / "r1.key").rename(folder / "robots" / "r1.key")
+        time.sleep(1.0)  # the gateway has seen it
+        refused = thief.hello()
+        thief.close()
+        assert isinstance(refused, m.Refused) and refused.cause == "wrong_key"
+        assert f"another key in the key folder than this connection's {public.decode()}" in refused.reason

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -122,6 +124,20 @@ def test_an_inactive_arm_is_held_and_takes_no_order_and_activating_it_moves_noth
         playing = arm.turn(0.5)
         assert (playing.fault, playing.state) == ("", ArmStatus.PLAYING)
         assert manager.until(lambda: arm.q_rad[0] - SPEC.home_rad[0] > MOVED_RAD)
+
+
+def test_a_node_tells_who_started_it_that_it_is_active(tmp_path: Path) -> None:
+    """By systemd's protocol, whoever made it active."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+        told.bind(str(tmp_path / "told"))
+        told.setblocking(False)
+        words, to_it = (PANDA, BY_HAND, "driver:=echo"), {"NOTIFY_SOCKET": str(tmp_path / "told")}
+        with managing("told", "arm_node") as manager, running("arm_node", "told", *words, **to_it):
+            assert manager.change("arm_node", CONFIGURE)
+            with pytest.raises(BlockingIOError):
+                told.recv(100)
+            assert manager.change("arm_node", ACTIVATE)
+            assert told.recv(100) == b"READY=1"
 
 
 def test_an_arm_that_is_deactivated_in_motion_comes_to_rest_and_does_not_go_on_by_itself() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -9,14 +10,15 @@ from typing import Any
 
 import pytest
 import rclpy
-from controller_manager_msgs.msg import ControllerState
+from controller_manager_msgs.msg import ControllerManagerActivity, ControllerState, NamedLifecycleState
 from controller_manager_msgs.srv import ListControllers
+from lifecycle_msgs.msg import State
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
-from rclpy.qos import qos_profile_sensor_data
+from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, JointState
 
 from rosa_client.drivers.arms.ros2_control_ports import Manager, packages
@@ -27,6 +29,11 @@ from tests.system.nodes.processes import PANDA, running
 
 PATIENCE_S = 40.0
 STILL = "use_sim_time:=true"  # and nobody publishes /clock
+MANAGED = Ros2ControlSettings(
+    controller="arm_controller",
+    controller_manager="/controller_manager",
+    gripper=replace(Ros2ControlSettings().gripper, kind="none"),
+)
 AGED = "driver:=tests.system.nodes.quick_driver:AgedCameras"
 
 
@@ -70,8 +77,6 @@ def test_a_stamp_is_as_old_as_what_was_taken() -> None:
 
 
 def test_an_arms_controllers_are_listed_again_and_again(node: Node) -> None:
-    gripper = replace(Ros2ControlSettings().gripper, kind="none")
-    settings = Ros2ControlSettings(controller_manager="/controller_manager", gripper=gripper)
     heard: list[Mapping[str, str]] = []
 
     def listed(request: Any, response: Any) -> Any:
@@ -79,9 +84,65 @@ def test_an_arms_controllers_are_listed_again_and_again(node: Node) -> None:
         return response
 
     node.create_service(ListControllers, "/controller_manager/list_controllers", listed)
-    Manager(node, "/", settings, packages(settings), heard.append)
+    Manager(node, "/", MANAGED, packages(MANAGED), lambda states, answers: heard.append(states))
     until(node, lambda: len(heard) > 2)
     assert heard[-1] == {"arm_controller": "active"}
+
+
+def changing(node: Node) -> Callable[[str], None]:
+    """Tells a change of the arm's controller as a controller_manager does."""
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    activity = node.create_publisher(ControllerManagerActivity, "/controller_manager/activity", latched)
+
+    def change(label: str) -> None:
+        told = NamedLifecycleState(name="arm_controller", state=State(label=label))
+        activity.publish(ControllerManagerActivity(controllers=[told]))
+
+    return change
+
+
+def listening(node: Node) -> list[tuple[str, bool]]:
+    """What a manager tells from now on: the arm's controller's state, and whether it was asked for it."""
+    heard: list[tuple[str, bool]] = []
+    Manager(
+        node,
+        "/",
+        MANAGED,
+        packages(MANAGED),
+        lambda states, answers: heard.append((states["arm_controller"] if states else "", answers)),
+    ).listen()
+    return heard
+
+
+def test_each_change_of_an_arms_controllers_is_heard_also_what_was_told_before(node: Node) -> None:
+    change = changing(node)
+    change("inactive")
+    heard = listening(node)
+    until(node, lambda: heard)
+    for state in ("active", "inactive", "active"):
+        change(state)
+        known = len(heard)
+        until(node, lambda known=known: len(heard) > known)
+    assert heard == [(state, False) for state in ("inactive", "active", "inactive", "active")]
+
+
+def test_an_answer_that_is_older_than_a_change_starts_nothing_and_may_stop(node: Node) -> None:
+    """A change is told as it happens, but not one by a hardware error."""
+    change = changing(node)
+    asked = itertools.count()
+
+    def listed(request: Any, response: Any) -> Any:
+        first = not next(asked)
+        response.controller = [ControllerState(name="arm_controller", state="active" if first else "failed")]
+        change("inactive" if first else "active")
+        return response
+
+    node.create_service(ListControllers, "/controller_manager/list_controllers", listed)
+    heard = listening(node)
+    until(node, lambda: [answers for _, answers in heard].count(True) > 2)
+    changes = [state for state, answers in heard if not answers]
+    assert changes[:2] == ["inactive", "active"]
+    assert [state for state, answers in heard if answers][:3] == ["", "failed", "failed"]
 
 
 @pytest.mark.slow

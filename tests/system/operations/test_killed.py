@@ -142,7 +142,7 @@ def test_a_scaled_schedule_and_what_was_drained_and_removed_outlive_a_kill(
         killed(server)
         until(lambda: server.events("live_state_restored")[1:], "another start")
         assert answered(server, **asks) == 1.0
-        told = rosa("robots").stdout
+        told = rosa("robots", "--seconds", "1.5").stdout
         assert f"{standing}/0 is drained" in told and "r2 is removed" in told
         until(lambda: len(server.workers()) == 3, "all but the drained one")
         with robot(server, "r2") as two:

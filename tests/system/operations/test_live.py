@@ -64,6 +64,7 @@ def test_a_worker_is_drained_given_back_and_gets_new_weights_while_a_robot_asks_
             assert listed.returncode == 0, listed.stderr
             (row,) = json.loads(listed.stdout)
             assert (row["robot"], row["component"], row["server"]) == ("r1", "system1", "policy")
+            assert row["model"] == "policy", "as the server says of itself"
             assert row["calls_per_s"] > 0 and row["worst_left"] > 0
 
             assert rosa("undrain", "policy/0").returncode == 0
@@ -100,7 +101,7 @@ def test_ctrl_c_cancels_a_rollout_and_a_removed_robot_stays_out_until_it_is_admi
                 assert ordered.stderr is not None
                 while "starts with the new weights" not in (line := ordered.stderr.readline()):
                     assert line, "it has ended before"
-                listed = rosa("robots")
+                listed = rosa("robots", "--seconds", "1.5")
                 assert "rollout policy by" in listed.stdout and "0 of 2 workers" in listed.stdout, listed
                 ordered.send_signal(signal.SIGINT)
                 _, words = ordered.communicate(timeout=PATIENCE_S)
@@ -116,7 +117,7 @@ def test_ctrl_c_cancels_a_rollout_and_a_removed_robot_stays_out_until_it_is_admi
             assert isinstance(told, m.Refused) and told.cause == "removed"
             again = two.hello()
             assert isinstance(again, m.Refused) and again.cause == "removed"
-            assert "r2 is removed" in rosa("robots").stdout
+            assert "r2 is removed" in rosa("robots", "--seconds", "1.5").stdout
             assert rosa("admit", "r2").returncode == 0
             two.join()
             assert "no_slots" in rosa("admit", "--task", "pick").stderr

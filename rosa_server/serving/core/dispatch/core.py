@@ -352,7 +352,7 @@ class ServingCore:
         self._rerouting.streams_moved(now_s, self.router.warm(replica, ready), f"{replica} is warm")
         if self.router.trim():  # slots of robots that left while this replica was down
             self._rerouting.placement_changed(now_s)
-        self._dispatcher.lanes[worker.queue].wake(now_s)
+        self._dispatcher.lanes[worker.queue].warm(now_s, worker, ready.batch_sizes)
 
     def on_executed(self, now_s: float, worker_id: str, done: m.Executed) -> None:
         """A batch came back. What a worker of an older schedule says of it does not count."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
 from rosa_contract.config.tasks import GOAL_COUPLED
@@ -274,6 +274,12 @@ class Lane:
             self._asked(now_s)
         call.rank_s = self.rates.rank_s(call, permit)
         return permit
+
+    def warm(self, now_s: float, worker: WorkerState, batch_sizes: Sequence[int]) -> None:
+        """A worker is here, with these batch sizes only; empty: with every size."""
+        if not worker.link_s:
+            self.batcher.profile.has_only(batch_sizes)
+        self.wake(now_s)
 
     def ran(self, now_s: float, worker: WorkerState, size: int, took_ms: float) -> None:
         """A batch has run: its time is learned."""

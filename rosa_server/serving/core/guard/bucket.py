@@ -17,5 +17,12 @@ class Bucket:
         self._at_s = now_s
         return self._level >= 0.0
 
+    def take_if_left(self, amount: float, now_s: float) -> bool:
+        """Take it where there is as much, else nothing: what is refused costs nothing, and ends with its cause."""
+        if self.take(amount, now_s):
+            return True
+        self.give_back(amount)
+        return False
+
     def give_back(self, amount: float) -> None:
         self._level = min(self._burst, self._level + amount)

@@ -17,6 +17,7 @@ from hashlib import sha256
 from itertools import takewhile
 from typing import Protocol
 
+from rosa_contract.wire.bounds import MAX_ROBOTS
 from rosa_contract.wire.messages import Refused
 from rosa_server.plan.admission import AdmissionControl
 from rosa_server.plan.placement import Placement
@@ -24,6 +25,7 @@ from rosa_server.serving.core.sessions.slots import Slots, Taken, Warmth, not_re
 
 Grant = tuple[int, str]  # how often the slot has been given out, and the robot that has it; empty: nobody
 NEVER: Grant = (0, "")
+MAX_TOLD = 2 * MAX_ROBOTS  # slots of other homes that are known here; of a later schedule none beyond it
 BETWEEN = "x"  # of a token's parts; the token is letters and digits
 
 
@@ -273,7 +275,9 @@ class HomeSlots(Slots):
     def hears(self, node: str, grants: Mapping[str, Grant]) -> None:
         """Another gateway says what it has given out since it said that last."""
         for slot, grant in grants.items():
-            if self._home.get(slot, node) == node and grant[0] >= self.told.get(slot, NEVER)[0]:
+            if self._home.get(slot, node) != node or grant[0] < self.told.get(slot, NEVER)[0]:
+                continue
+            if slot in self._home or slot in self.told or len(self.told) < MAX_TOLD:
                 self.told[slot] = grant
         self.settle()
 

@@ -57,6 +57,7 @@ class WorkerDesk:
         self._ended: deque[tuple[str, str]] = deque(maxlen=MAX_ENDED)
         self._drained: set[str] = set()  # workers that were told to end, and have not yet
         self._next_poll_s = 0.0
+        self._seldom = log.Seldom()  # a worker says again and again that it is ready
         self._post: WatchPost | None = None
 
     def listen(self, endpoint: str) -> None:
@@ -193,11 +194,12 @@ class WorkerDesk:
         elif isinstance(message, m.WorkerReady) and message.worker_id == worker_id:
             if not self._may_serve(now_s, worker_id):
                 return
-            self._ready[worker_id] = message
+            again, self._ready[worker_id] = worker_id in self._ready, message
             if self._inlined is None or not self._inlined.keeps(message):
                 self._announced(now_s, message)
             self._links.open_shared(worker_id)
-            _log_ready(message)
+            if not again or self._seldom.due(worker_id, now_s):
+                _log_ready(message)
         else:
             self._core.on_protocol_error(now_s, worker_id, f"a worker does not send {type(message).__name__}")
 

@@ -41,7 +41,6 @@ class RemoteLinks(WorkerLinks):
         super().__init__(context, readiness, memory)
         self._context, self._keys, self._max_bytes = context, keys, max_message_bytes
         self._doorman = Doorman(keyed_port_limits(), self._gone, count)
-        self._known: set[bytes] = set()  # connections that have spoken with a valid key, by libzmq's names
         self._connections: dict[str, bytes] = {}  # worker id -> the one over which it has announced itself
         self._ended: list[str] = []
         self._silent: frozenset[str] = frozenset()
@@ -86,23 +85,20 @@ class RemoteLinks(WorkerLinks):
         for _ in range(BURST):
             frames = self.socket.recv_multipart(NOBLOCK, copy=False)
             connection, name = frames[0].bytes, str(frames[0].get("User-Id"))
-            if connection not in self._known:
+            if self._connections.get(name) != connection:
                 self._doorman.heard(now_s, frames[0], sum(map(len, frames)), len(frames), 0.0, 0.0)
             if not self._keys.valid(name):
                 self._doorman.hang_up(connection)
                 if self._seldom.due(name):
                     log.warning("worker_refused", worker=name, cause="key_withdrawn")
-            else:
-                if connection not in self._known:
-                    self._known.add(connection)
-                    self._doorman.trust(connection)
-                if self._belongs(name, connection, frames[1:]):
-                    yield name, frames[1:]
+            elif self._belongs(name, connection, frames[1:]):
+                yield name, frames[1:]
             if not int(self.socket.getsockopt(EVENTS)) & POLLIN:
                 return
 
     def _belongs(self, worker_id: str, connection: bytes, frames: Sequence[codec.Frame]) -> bool:
-        """Whether a message is to be read: a worker announces itself on each connection before anything else counts."""
+        """Whether a message is to be read: a worker announces itself on each connection before anything else counts. It
+        has one of them: the one before ends, and what it has not announced itself on is a stranger's."""
         if self._connections.get(worker_id) == connection:
             return True
         try:
@@ -110,7 +106,11 @@ class RemoteLinks(WorkerLinks):
                 return False
         except CodecError:
             return False
+        before = self._connections.get(worker_id)
         self._connections[worker_id] = connection
+        self._doorman.trust(connection)
+        if before is not None:
+            self._doorman.hang_up(before)
         return True
 
     def send_over_socket(self, worker_id: str, frames: Sequence[codec.Frame]) -> None:
@@ -121,7 +121,6 @@ class RemoteLinks(WorkerLinks):
             self.socket.send_multipart([connection, *frames], copy=False)
 
     def _gone(self, now_s: float, connection: bytes) -> None:
-        self._known.discard(connection)
         for worker_id, own in self._connections.items():
             if own == connection:
                 del self._connections[worker_id]

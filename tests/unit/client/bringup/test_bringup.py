@@ -23,7 +23,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     monkeypatch.setattr(
         Supervisor, "start", lambda self, name, command: commands.update({name: list(command)})
     )
-    monkeypatch.setattr(module, "activate", lambda node, failure: None)
+    monkeypatch.setattr(Supervisor, "is_ready", lambda self, name: name in commands)
     monkeypatch.setattr(module.Names, "take", lambda self, names: None)
     return commands
 

@@ -214,7 +214,9 @@ def test_a_gateway_that_was_started_anew_before_anybody_looked_is_greeted_anew(
             "it is connected again, and nobody has looked"
         )
         link.poll(0.0, now_s)  # no time has passed after which it would say hello
-        assert (link.ready, link.cause) == (False, "hello_required")
+        assert not link.ready
+        # libzmq tells of a new connection a little after it can be written to, so a busy machine sees the end only.
+        assert link.cause in ("hello_required", "disconnected")
         assert until(link, again, m.Hello) == HELLO
         again.say(m.Welcome({}))
         settle(link, True)

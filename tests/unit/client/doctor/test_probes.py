@@ -201,14 +201,14 @@ def test_a_server_that_demanded_keys_before_the_question_was_asked_is_said(tmp_p
 
 
 def test_a_server_that_falls_silent_is_not_waited_for_fifty_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rosa_client.doctor.probes.gateway.ANSWER_S", 0.05)
+    monkeypatch.setattr("rosa_client.doctor.probes.gateway.ANSWER_S", 0.5)
     with gateway("unknown_task", silent_after=2) as (endpoint, _):
         fact = gateway_fact(endpoint, "panda0", None, questions=50)
     assert (len(fact.round_trips_ms), fact.lost) == (1, MAX_LOST)
 
 
 def test_questions_without_an_answer_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rosa_client.doctor.probes.gateway.ANSWER_S", 0.05)
+    monkeypatch.setattr("rosa_client.doctor.probes.gateway.ANSWER_S", 0.5)
     with gateway("unknown_task", silent_after=3) as (endpoint, _):
         fact = gateway_fact(endpoint, "panda0", None, questions=4)
     assert fact.lost == 2

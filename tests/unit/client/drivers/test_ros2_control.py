@@ -53,6 +53,6 @@ def test_what_is_asked_is_made_before_what_is_heard(monkeypatch: pytest.MonkeyPa
     assert [one for one in made if one in services][-1] == "list_controllers", (
         "its answer says that all are known"
     )
-    hears = ["/arm/state", "/arm/joint_states", "/hand/joint_states"]
+    hears = ["/controller_manager/activity", "/arm/state", "/arm/joint_states", "/hand/joint_states"]
     assert made.count(ACTION) == 3 and set(made) == {ACTION, *services, *hears}
     assert set(made[6:]) == set(hears), made

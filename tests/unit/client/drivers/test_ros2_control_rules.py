@@ -251,15 +251,82 @@ def test_the_robots_mode_is_a_fault_where_it_does_not_follow(mode: int, words: s
 
 def test_a_controller_that_stops_again_is_explained_again() -> None:
     made = link(replace(SETTINGS, robot_state="franka_robot_state_broadcaster/robot_state"))
+    for now_s in (0.0, 0.5):
+        made.hear_joints(now_s, now_s, SPEC.joints, Q, [], [])
+        made.hear_controllers(now_s, {SETTINGS.controller: "inactive"})
+        made.hear_robot(now_s, 2, [])  # published before it was stopped
+        assert made.fault(now_s) == ""
+        made.hear_robot(now_s, 4, ["joint_reflex"])
+        assert made.fault(now_s) == "the robot is stopped by a reflex: joint_reflex"
+        made.state(now_s, made.fault(now_s))
+        made.hear_joints(now_s + 0.2, now_s + 0.2, SPEC.joints, Q, [], [])
+        made.hear_controllers(now_s + 0.2, {SETTINGS.controller: "active"})
+        made.hear_robot(now_s + 0.2, 2, [])
+        assert made.fault(now_s + 0.2) == ""
+
+
+@pytest.mark.parametrize("robot_state", ["", "franka_robot_state_broadcaster/robot_state"])
+def test_a_controller_that_was_stopped_for_a_moment_is_a_fault_that_the_control_loop_sees(
+    robot_state: str,
+) -> None:
+    """It is active again before anybody looks; it has stood still, so the setpoints of the motion would be a jump."""
+    settings = replace(SETTINGS, robot_state=robot_state)
+    words = "controller joint_trajectory_controller is inactive, expected active"
+    made = link(settings)
+    made.hear_robot(0.0, 2, [])
+    told: list[tuple[float, str, bool]] = []
+    for step in range(60):
+        now_s = step / 100
+        made.hear_joints(now_s, now_s, SPEC.joints, Q, [], [])
+        if step % 3 == 0:
+            made.hear_robot(now_s, 2, [])
+        if step == 10:
+            made.hear_controllers(now_s, {settings.controller: "inactive"}, answers=False)
+            made.hear_controllers(now_s, {settings.controller: "active"}, answers=False)
+        if step == 11:  # an answer that may be older
+            made.hear_controllers(now_s, None)
+        if step == 20:
+            made.hear_controllers(now_s, {settings.controller: "active"})
+        fault = made.fault(now_s)
+        told.append((now_s, fault, made.state(now_s, fault).may_follow))
+    faults = [(now_s, fault) for now_s, fault, _ in told if fault]
+    assert {fault for _, fault in faults} == {words}
+    first_s, last_s = faults[0][0], faults[-1][0]
+    assert first_s == 0.1, "from the control period on that comes next"
+    assert 0.27 < last_s <= 0.3
+    assert len(faults) == round(100 * (last_s - first_s)) + 1, "without a gap"
+    assert not any(may_follow for *_, may_follow in told)
+
+
+def test_a_stop_that_is_over_is_seen_by_a_control_loop_that_is_late_and_recovers_nothing() -> None:
+    made = link()
+    made.hear_controllers(0.1, {"joint_state_broadcaster": "active"})
+    made.hear_controllers(0.1, {"joint_state_broadcaster": "active", SETTINGS.controller: "active"})
+    made.hear_joints(0.9, 0.9, SPEC.joints, Q, [], [])
     for _ in range(2):
-        made.hear_controllers(0.0, {SETTINGS.controller: "inactive"})
-        made.hear_robot(0.0, 2, [])  # published before it was stopped
-        assert made.fault(0.0) == ""
-        made.hear_robot(0.0, 4, ["joint_reflex"])
-        assert made.fault(0.0) == "the robot is stopped by a reflex: joint_reflex"
-        made.hear_controllers(0.0, {SETTINGS.controller: "active"})
-        made.hear_robot(0.0, 2, [])
-        assert made.fault(0.0) == ""
+        assert made.fault(0.9) == "controller joint_trajectory_controller was not loaded a moment ago"
+    assert made.present_fault(0.9) == ""
+    assert not made.state(0.9, made.fault(0.9)).may_follow
+    assert made.fault(0.9) == ""
+
+
+def test_a_change_that_says_active_starts_nothing_that_the_list_says_is_stopped() -> None:
+    """A hardware error stops a controller, and the manager tells no change of it."""
+    made = link()
+    made.hear_controllers(0.1, {SETTINGS.controller: "inactive"})
+    made.hear_controllers(0.2, {SETTINGS.controller: "active"}, answers=False)
+    made.hear_joints(0.9, 0.9, SPEC.joints, Q, [], [])
+    for _ in range(2):
+        assert made.fault(0.9) == "controller joint_trajectory_controller is inactive, expected active"
+        made.state(0.9, made.fault(0.9))
+
+
+def test_changes_that_a_manager_tells_are_no_answer_of_it() -> None:
+    made = link()
+    for tenth in range(1, 30):
+        made.hear_controllers(tenth / 10, {SETTINGS.controller: "active"}, answers=False)
+    made.hear_joints(2.9, 2.9, SPEC.joints, Q, [], [])
+    assert "has not listed its controllers for 2 s" in made.fault(2.9)
 
 
 def test_a_robot_that_says_nothing_is_a_fault_where_its_state_is_expected() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -203,7 +204,8 @@ class Ros2Control(HostileArm):
         return comes_to_rest(self._settings, command)
 
     def read(self) -> ArmState:
-        return self._link.state(self.now_s, self.fault or self._link.fault(self.now_s))
+        state = self._link.state(self.now_s, self.fault or self._link.fault(self.now_s))
+        return replace(state, may_follow=state.may_follow and not self.fault)
 
     def _desired(self) -> Array:
         return self._trajectory.desired(self.now_s)

@@ -94,6 +94,7 @@ class Judge:
 
         arm.track = kept  # type: ignore[method-assign]
         self._quiet_s = math.inf  # since when nothing new may be told
+        self._driver = False  # its driver reports a fault
 
     def order(self, what: Hold | MoveTo | Play) -> bool:
         self.seq += 1
@@ -109,24 +110,26 @@ class Judge:
         self.arm.pass_time()
         silenced = self.player.emergency_stop.latched or (self.player.fault and not led)
         led = led or self.player.fault_cause == "arm_returns" or now_s < self._led_until_s
+        driver = self.player.fault_cause == "arm_driver"
+        if driver and not self._driver:  # the last command brings it to rest, in its own time
+            self._quiet_s = math.inf
+        self._driver = driver
         self._quiet_s = min(self._quiet_s, now_s) if silenced and not led else math.inf
-        for told in self.arm.told:
-            self._judge(told)
-            self._told = told
+        if not self.arm.fault:  # a stopped controller is told nothing
+            self._judge(np.array(self.arm.told), np.array([self._told, *self.arm.told[:-1]]))
+        self._told = self.arm.told[-1]
 
-    def _judge(self, told: np.ndarray) -> None:
-        if self.arm.fault:  # a stopped controller is told nothing
-            return
+    def _judge(self, told: np.ndarray, before: np.ndarray) -> None:
+        """All that it was told in a period `(ticks, joints)`, and what it was told before each of that."""
         assert np.isfinite(told).all()
         assert ((told >= LOW - 1e-6) & (told <= HIGH + 1e-6)).all(), told
-        speed = np.abs(told - self._told) / self.arm.tick_s
+        moved = np.abs(told - before)
+        speed = moved / self.arm.tick_s
         assert (speed <= 1.01 * SPEED + 1e-6).all(), f"told to move at {speed.max():.2f} rad/s"
-        if not np.array_equal(told, self._told):
-            assert MOTION.depth_m(told) <= OUTSIDE_M
+        for new in told[moved.any(axis=1)]:
+            assert MOTION.depth_m(new) <= OUTSIDE_M
         if self.arm.now_s > self._quiet_s + STOP_S:
-            assert np.abs(told - self._told).max() < 1e-6, (
-                f"moves although it is stopped or faulty: {self.player.fault}"
-            )
+            assert moved.max() < 1e-6, f"moves although it is stopped or faulty: {self.player.fault}"
 
     def comes_back(self) -> None:
         """The measurements are right again and nobody stops it: it takes orders, or a person has to put it back."""
@@ -249,6 +252,55 @@ def test_an_arm_that_is_stopped_while_it_is_led_on_obeys_again_after_the_release
     for _ in range(500):
         judge.step()
     assert judge.arm.true_rad == pytest.approx(HOME, abs=1e-3)
+
+
+@pytest.mark.parametrize("stands", [1, 3, 8, 16, 40])
+@pytest.mark.parametrize("moves", [10, 30])
+@pytest.mark.parametrize("arm", [*ARMS, "mujoco"])
+def test_a_controller_that_is_stopped_in_mid_motion_begins_without_a_jump(
+    arm: str, moves: int, stands: int
+) -> None:
+    """It begins where the arm stands, and may be there again before a ramp would have ended. Measured right or not."""
+    for attack in ("nothing", "drifts"):
+        judge = Judge({**ARMS, "mujoco": Mujoco}[arm]())
+        play(judge, [(MoveTo(SAFE, 0.08), attack, moves, 1), ("controller stops", attack, stands, 0)])
+
+
+def test_an_arm_that_is_put_elsewhere_just_after_its_fault_begins_there() -> None:
+    """As a simulated one is before each episode."""
+    judge = Judge(OwnDriver())
+    assert judge.order(MoveTo(SAFE, math.nan))
+    for _ in range(30):
+        judge.step()
+    judge.stop_controller("a moment")
+    judge.step()
+    judge.stop_controller("")
+    judge.loop.reset()
+    judge._sent = Sent(judge.arm.true_rad)
+    for _ in range(60):
+        judge.step()
+    assert judge.player.fault_cause == ""
+    assert judge.arm.told[-1] == pytest.approx(judge.arm.true_rad, abs=1e-6)
+
+
+def test_an_arm_that_may_follow_all_the_same_is_brought_to_rest_by_setpoints() -> None:
+    """No joint states, but nobody says that its controller has stopped: without setpoints it would stop at once."""
+    judge = Judge(ForwardPosition())
+    judge.player.slow_down(judge.arm.now_s, 0.3)  # at full speed it would count as not following before that
+    assert judge.order(MoveTo(SAFE, math.nan))
+    for _ in range(30):
+        judge.step()
+    judge.arm.attack("silence")
+    at = []
+    while judge.player.fault_cause != "arm_driver":
+        judge.step()
+    for _ in range(40):
+        judge.step()
+        at.append(judge.arm.told[-1])
+    steps = np.abs(np.diff(at, axis=0)).max(axis=1)
+    assert steps[1] > 1e-4, "it goes on"
+    assert steps[-1] < 1e-6, "and comes to rest"
+    assert (np.diff(steps) <= 1e-9).all(), "ever slower"
 
 
 def test_an_arm_whose_fault_is_shorter_than_its_stop_obeys_again() -> None:

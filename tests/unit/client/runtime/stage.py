@@ -16,6 +16,7 @@ from rosa_client.runtime.commands import (
     OPEN,
     PLAYING,
     RETURNING,
+    CallEnded,
     Command,
     Decision,
     Hold,
@@ -124,6 +125,8 @@ class Stage:
         self._arm_until_s = 0.0
         self._was_cut_short = ""
         self._stamps: dict[str, float] = {}
+        self._open: dict[int, Send] = {}
+        self._looked_at = 0  # of the events, for open calls
 
     # -- time --
 
@@ -226,6 +229,16 @@ class Stage:
     def of(self, kind: type[Command]) -> list[Command]:
         return [command for _, command in self.events if isinstance(command, kind)]
 
+    def open_calls(self) -> list[Send]:
+        """The calls that have not ended."""
+        for _, command in self.events[self._looked_at :]:
+            if isinstance(command, Send):
+                self._open[command.request_id] = command
+            elif isinstance(command, CallEnded):
+                del self._open[command.request_id]
+        self._looked_at = len(self.events)
+        return list(self._open.values())
+
     @property
     def actions_taken(self) -> list[tuple[str, str]]:
         """(action, cause) of every decision."""
@@ -233,7 +246,7 @@ class Stage:
 
     def _note(self, commands: list[Command]) -> list[Command]:
         broken = self.books.commands(commands, self.now_s)
-        assert not broken
+        assert not broken, broken
         for command in commands:
             self.events.append((self.now_s, command))
             if isinstance(command, Play | Hold | MoveTo):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rosa_client.runtime.commands import CallEnded, Decision, Hold, Play, Send
+from rosa_client.runtime.commands import Alert, CallEnded, Decision, Hold, Play, Send
 from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, SYSTEM2, Stage, component
 
 
@@ -104,3 +104,13 @@ def test_a_component_that_did_not_answer_is_not_called_good_again() -> None:
     stage.run(0.3)
     cleared = [c for c in stage.of(Decision) if isinstance(c, Decision) and c.action == "clear"]
     assert [(c.component, c.cause) for c in cleared] == [("system1", "asked_again")]
+
+
+def test_a_word_of_safety_is_no_verdict_of_another_component() -> None:
+    """The robot plays on, and that breaks no promise (`stage` keeps the books)."""
+    stage = Stage(component("cable_watch", "stop_and_resend"), component("safety", "stop_and_replan"))
+    stage.good.update(system1="", safety="safe", cable_watch="unsafe")
+    stage.start()
+    stage.run(2.0)
+    words = [command.component for _, command in stage.events if isinstance(command, CallEnded)]
+    assert "cable_watch" in words and stage.of(Play) and not stage.of(Alert)

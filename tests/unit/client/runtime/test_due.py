@@ -38,14 +38,8 @@ def memory(stage: Stage) -> tuple[object, ...]:
     )
 
 
-def open_calls(stage: Stage) -> list[Send]:
-    ended = {c.request_id for c in stage.of(CallEnded) if isinstance(c, CallEnded)}
-    return [c for c in stage.of(Send) if isinstance(c, Send) and c.request_id not in ended]
-
-
-def something_happens(stage: Stage, rng: random.Random) -> None:
+def something_happens(stage: Stage, calls: list[Send], rng: random.Random) -> None:
     """An answer, a refusal, a person, an arm in trouble, a rate; or nothing, so that deadlines pass."""
-    calls = open_calls(stage)
     what = rng.random()
     if calls and what < 0.15:
         call = rng.choice(calls)
@@ -80,7 +74,7 @@ def test_a_tick_before_the_core_is_due_does_nothing(seed: int) -> None:
     quiet = 0
     felt = None
     for _ in range(3000):
-        something_happens(stage, rng)
+        something_happens(stage, stage.open_calls(), rng)
         due_s, before = stage.runtime.next_due_s, memory(stage)
         feels = replace(stage.inputs(), sensor_stamp_s={})
         commands = stage.run(PERIOD_S)

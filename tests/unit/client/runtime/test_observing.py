@@ -10,7 +10,6 @@ import pytest
 from rosa_client.runtime.commands import Play, Send
 from rosa_client.runtime.machines.task_machine import State
 from tests.unit.client.runtime.stage import MONITOR, PERIOD_S, SAFETY, SYSTEM2, Stage
-from tests.unit.client.runtime.test_due import open_calls
 
 VERDICTS = {
     "system1": ("",),
@@ -117,7 +116,7 @@ def named_again(seed: int, planning: str, execution: str) -> int:
     taken_s: dict[int, float] = {}
     again = seen = 0
     for _ in range(1500):
-        for call in open_calls(stage):
+        for call in stage.open_calls():
             what = rng.random()
             if what < 0.2:
                 stage.answer(call, rng.choice(VERDICTS[call.component]), text="go on")

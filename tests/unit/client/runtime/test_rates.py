@@ -9,7 +9,7 @@ import pytest
 from rosa_client.runtime.calls import ComponentCalls
 from rosa_client.runtime.commands import Send
 from rosa_contract.config.tasks import Component
-from tests.unit.client.runtime.stage import SAFETY, Stage
+from tests.unit.client.runtime.stage import SAFETY, Stage, component
 
 
 def sends(stage: Stage, component: str) -> list[float]:
@@ -128,6 +128,26 @@ def test_a_task_that_begins_after_its_phase_calls_at_once_and_then_at_its_times(
         assert 0 < at_s - before_s <= period_s + 0.02, "none comes later than a period"
     for at_s in later_s:
         assert abs(at_s - phase_s - period_s * round((at_s - phase_s) / period_s)) <= 0.02
+
+
+def test_after_a_hold_a_periodic_component_is_called_at_its_times_again() -> None:
+    """The server has put the calls of other robots between those of this one, and a hold calls at once."""
+    stage = Stage(component("safety", "stop_and_replan", slo_ms=130))
+    stage.good = {"system1": "", "safety": "safe"}
+    phase_s = stage.now_s
+    stage.first_call_s = {"safety": phase_s}
+    stage.start()
+    stage.run(1.0)
+    del stage.good["safety"]
+    stage.run(0.33)
+    stage.good["safety"] = "safe"
+    stage.run(3.0)
+    period_s = 1 / (stage.core.calls["safety"].component.freq_hz or 0.0)
+    late_s = [s for s in sends(stage, "safety") if s > phase_s + 2.0]
+    assert len(late_s) >= 2.0 / period_s
+    for at_s in late_s:
+        assert abs(at_s - phase_s - period_s * round((at_s - phase_s) / period_s)) <= 0.02
+    assert max(gaps(stage, "safety")) <= period_s + 0.02, "none comes later than a period"
 
 
 @pytest.mark.parametrize("begins_s", [0.0, 0.25, 0.2500001, 0.2499999, 1.13])

@@ -199,9 +199,22 @@ def documents() -> Iterator[bytes]:
             yield mistaken(raw, chance)
 
 
-def test_shipped_profiles_and_robots_are_read_quickly() -> None:
-    files = [path for path in SHIPPED if {"profiles", "robots"} & set(path.parts)]
-    assert len(files) > 10 and all(is_plain(path.read_bytes()) for path in files)
+def test_shipped_files_are_read_quickly() -> None:
+    assert len(SHIPPED) > 30 and all(is_plain(path.read_bytes()) for path in SHIPPED)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a: "is it done?"',
+        'a: {b: "is it done, or not?", c: [1]}',
+        '# say: "is it done?"\na: 1',
+        "a: 'say: \"is it done?\"'",
+    ],
+)
+def test_a_question_in_quotes_is_read_quickly_and_alike(text: str) -> None:
+    assert is_plain(text)
+    assert yaml.load(text, QuickLoader) == yaml.load(text, Loader)
 
 
 def test_whatever_is_read_quickly_is_read_alike() -> None:
@@ -221,7 +234,18 @@ def test_whatever_is_read_quickly_is_read_alike() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["[" * 6000, "- " * 6000, "[a? b]", "%YAML 1.1\n---\na: 1", "a: &b 1", "a: |\n  b", "a:\t1", "a: µ"],
+    [
+        "[" * 6000,
+        "- " * 6000,
+        "[a? b]",
+        """[': "w' , b?, "c"]""",
+        '["a: ", b?, "c"]',
+        "%YAML 1.1\n---\na: 1",
+        "a: &b 1",
+        "a: |\n  b",
+        "a:\t1",
+        "a: µ",
+    ],
 )
 def test_what_may_be_read_differently_or_is_nested_without_end_is_not_read_quickly(text: str) -> None:
     assert not is_plain(text)

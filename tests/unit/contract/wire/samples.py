@@ -91,6 +91,7 @@ MESSAGES: list[m.Message] = [
     m.WorkerReady("w0", "rosa/policy", 8, {"front": (96, 128)}, {}, resizes=("front",), unused=("side",)),
     m.WorkerReady("w0", "rosa/policy", 8, {}, {}, unused=()),
     m.WorkerReady("w0", "rosa/policy", 8, {}, {}, actions="tool_pose"),
+    m.WorkerReady("w0", "rosa/policy", 8, {}, {}, batch_sizes=(1, 2, 4, 8)),
     m.Execute(3, [1, 2], [codec.encode(request()), codec.encode(request())]),
     m.Execute(3, [1], [codec.encode(request())], [m.Sender("panda0", 120.5, 3.25, "4:17")]),
     m.Executed(3, [1, 2], 12.5, [("", ""), ("bad_output", "NaN")], [codec.encode_output(m.Output()), b""]),

@@ -9,6 +9,8 @@ from rosa_server.dashboard.notices import (
     BACK,
     ENDED,
     GIVES_UP_S,
+    MAX_LOST,
+    MAX_OF_ROBOT,
     MAX_WAITING,
     OPENED,
     SILENT,
@@ -117,8 +119,28 @@ def test_what_waits_is_bounded_and_what_is_under_way_stays() -> None:
     deliveries.add(0.0, Notice(OPENED, "a", 0))
     [(_, first)] = deliveries.due(0.0)
     for number in range(1, MAX_WAITING + 10):
-        deliveries.add(0.0, Notice(OPENED, "a", number))
+        deliveries.add(0.0, Notice(OPENED, f"r{number}", number))
     assert deliveries.given_up == 10
     deliveries.ended(0.0, "hook", told=True)
     [(_, second)] = deliveries.due(0.0)
     assert (first.alert_id, second.alert_id) == (0, 11)
+
+
+def test_a_robot_whose_alerts_open_and_end_all_the_time_delays_nobody_elses() -> None:
+    """Each look at the robots finds an alert ended and another one open, four times a second."""
+    deliveries = Deliveries(["hook"])
+    for number in range(MAX_WAITING):
+        deliveries.add(0.0, Notice(OPENED, "flapping", number))
+        if number == 0:
+            assert len(deliveries.due(0.0)) == 1
+    deliveries.add(0.0, Notice(OPENED, "a", 1))
+    told = [0]
+    deliveries.ended(0.0, "hook", told=True)
+    while (due := deliveries.due(0.0)) and due[0][1].robot != "a":
+        told.append(due[0][1].alert_id)
+        deliveries.ended(0.0, "hook", told=True)
+    assert due, "that of the other robot is not lost"
+    assert told == [0, *range(MAX_WAITING - MAX_OF_ROBOT, MAX_WAITING)]
+    lost = deliveries.lost()
+    assert len(lost) == MAX_LOST and {one.robot for _, one in lost} == {"flapping"}
+    assert deliveries.lost() == []

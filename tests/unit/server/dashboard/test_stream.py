@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
+
+from starlette.requests import Request
 
 from rosa_contract.wire.status import EMERGENCY_STOP
 from rosa_contract.wire.watching import Asked, encode_ask
@@ -16,6 +19,8 @@ from rosa_server.dashboard.feed import Feed
 from rosa_server.dashboard.guard import LOOPBACK, PageGuard
 from rosa_server.dashboard.model import FleetModel
 from rosa_server.dashboard.people import People
+
+PATIENCE_S = 5.0
 
 
 def test_a_page_that_asks_soon_after_another_one_misses_no_change(monkeypatch: Any, tmp_path: Path) -> None:
@@ -57,3 +62,32 @@ def test_words_that_no_message_can_carry_hold_no_decision_up() -> None:
     robot, alert, choice, why = asked
     encode_ask(Asked(b"", 1, robot, alert, choice, "anna", why))
     assert why.startswith("smoke")
+
+
+def test_a_robot_with_long_reports_keeps_nobody_waiting_who_does_not_look_at_it(
+    monkeypatch: Any, tmp_path: Path
+) -> None:
+    """Reading them takes seconds; an emergency stop of another robot goes through the same loop."""
+    model = FleetModel()
+    feed = Feed(f"ipc://{tmp_path}/nobody", model)
+    dashboard = Dashboard(model, feed, PageGuard(LOOPBACK, 8570, People({}), False))
+    asked, over = threading.Event(), threading.Event()
+
+    def slow(*about: Any) -> dict[str, Any]:
+        asked.set()
+        assert over.wait(PATIENCE_S), "others waited"
+        return {"row": {}}
+
+    monkeypatch.setattr(model, "robot", slow)
+
+    async def look() -> None:
+        feeding = asyncio.create_task(feed.run())
+        looks = asyncio.create_task(dashboard._robot(Request({"type": "http", "query_string": b""}), "anna"))
+        while not asked.is_set():
+            await asyncio.sleep(0.001)
+        over.set()  # by somebody else
+        assert (await looks).status_code == 200
+        feeding.cancel()
+        await asyncio.wait([feeding])
+
+    asyncio.run(look())

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from unittest.mock import MagicMock
 
 import pytest
 
 from rosa_contract.config.frontends import Frontend
 from rosa_server.frontends.clients import Clients, FrontendError
+from rosa_server.frontends.gr00t import Gr00tServer
+from rosa_server.frontends.limits import LINES_EVERY_S
 from rosa_server.frontends.spec import FrontendSpec
+from rosa_server.frontends.zmtp import GREETING, command, frames, metadata
 
 
 @pytest.fixture
@@ -52,3 +57,23 @@ def test_no_robot_is_made_for_one_that_has_gone_while_its_message_waited(
     clients.leave("a")
     with pytest.raises(ConnectionResetError):
         asyncio.run(client.infer({}, "pick it"))
+
+
+def test_a_mistake_that_a_client_causes_again_and_again_does_not_fill_the_log(
+    clients: Clients, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(clients, "enter", lambda connection, keys: 1 / 0)
+
+    async def connects() -> None:
+        server = Gr00tServer(clients)
+        reader = asyncio.StreamReader()
+        reader.feed_data(GREETING + command(b"READY", metadata(Socket_Type=b"REQ")) + frames([b"", b"x"]))
+        writer = MagicMock(get_extra_info=MagicMock(return_value=("127.0.0.1", 1)))
+        await server.handle(reader, writer)
+
+    begun_s = time.monotonic()
+    for _ in range(50):
+        asyncio.run(connects())
+    assert {one.getMessage() for one in caplog.records} == {"frontend_failed"}
+    assert len(caplog.records) <= 1 + (time.monotonic() - begun_s) / LINES_EVERY_S
+    assert "division by zero" in caplog.records[0].__dict__["fields"]["error"]

@@ -46,7 +46,10 @@ def test_a_declaration_may_be_of_the_class_or_of_the_object() -> None:
         ({"capabilities": Capabilities(at_once=0)}, "at_once: expected a whole number from 1 to"),
         ({"capabilities": Capabilities(at_once=True)}, "at_once: expected a whole number from 1 to"),
         ({"capabilities": Capabilities(shares="yes")}, "shares: expected true or false, got 'yes'"),
-        ({"capabilities": Capabilities(batch_sizes=[1])}, "batch_sizes: expected a tuple of whole numbers"),
+        (
+            {"capabilities": Capabilities(batch_sizes=[1])},
+            "batch_sizes: expected a tuple of at most 256 whole numbers",
+        ),
         ({"capabilities": Capabilities(counts={})}, "counts: expected a function"),
         ({"at_once": 8}, "at_once: declare it in `capabilities`"),
         ({"inpaints": True, "shares": True}, "shares: declare it in `capabilities`; inpaints: declare it in"),

@@ -70,6 +70,15 @@ def test_a_fault_stops_it_where_it_is(bench: Bench, fault: str) -> None:
     assert bench.panda.refused
 
 
+def test_each_state_of_its_controller_is_told_once(bench: Bench) -> None:
+    assert bench.panda.changes() == ["active"]
+    bench.panda.break_down("controller_restarted")
+    assert bench.panda.changes() == ["inactive", "active"]
+    assert bench.panda.turn(Event.CLEAR) and bench.panda.changes() == []
+    bench.panda.reset(4)
+    assert bench.panda.changes() == ["inactive"]
+
+
 def test_the_end_of_a_fault_does_not_start_what_it_stopped(bench: Bench) -> None:
     bench.panda.break_down("reflex")
     bench.panda.break_down("")

@@ -11,7 +11,6 @@ import zmq.auth
 from zmq.utils import z85
 
 from rosa_contract.endpoint import is_loopback
-from rosa_server.serving.base import log
 from rosa_server.serving.edge.access import AccessError, KeyRing, admit, check_bind, make_keys
 
 
@@ -79,10 +78,8 @@ def test_a_missing_server_key_says_how_to_make_one(tmp_path: Path) -> None:
 
 
 def test_a_refused_key_and_a_key_file_that_is_none_are_in_the_log_and_not_every_time(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(log.LOGGER, "propagate", True)
-    monkeypatch.setattr(log.LOGGER, "handlers", [])
     make_keys(tmp_path, "panda1")
     (tmp_path / "robots" / "panda1.key").write_text("nonsense")
     request = [b"1.0", b"7", b"rosa", b"10.0.0.9", b"", b"CURVE", bytes(32)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -173,3 +174,24 @@ def test_what_is_not_read_is_counted_until_it_is(door: Door) -> None:
     until(all_read)
     assert door.cut == []
     reader.close()
+
+
+def test_no_descriptor_is_lost_where_one_of_a_connection_that_has_gone_is_a_files_now(
+    door: Door, tmp_path: Path
+) -> None:
+    """A peer that comes and goes at once is told of when its descriptor may be that of what was opened meanwhile."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, (tmp_path / "file").open("wb") as file:
+        peer = socket.create_connection(listener.getsockname())
+        accepted = listener.accept()[0]
+        number = accepted.fileno()
+        peer.close()
+        accepted.close()
+        os.dup2(file.fileno(), number)
+        try:
+            before = len(os.listdir("/proc/self/fd"))
+            for _ in range(10):
+                door.doorman._accept(number, 0.0)
+            assert len(os.listdir("/proc/self/fd")) == before
+            assert not len(door.doorman.connections) and not door.cut
+        finally:
+            os.close(number)

@@ -18,9 +18,9 @@ from rosa_contract.wire.packing import pack, unpack
 from rosa_contract.wire.status import HAS_ALERT, Audit, OpenAlert
 from rosa_contract.wire.watching import Answer, Asked, Watch, decode_answer, decode_ask, encode_ask
 from rosa_server.serving.base.log import LINES_AT_ONCE
-from rosa_server.serving.watching.hub import ABOUT, DECIDED, EVENTS, STATE, STATUS, Hub
+from rosa_server.serving.watching.hub import ABOUT, DECIDED, EVENTS, ROBOTS, STATE, STATUS, Hub
 from rosa_server.serving.watching.place import LEFT_AFTER_S, WatchError, watch_endpoint, watched_gateways
-from rosa_server.serving.watching.post import ANSWER_WITHIN_S, MAX_QUESTIONS, WatchPost
+from rosa_server.serving.watching.post import ANSWER_WITHIN_S, AUDITS_AT_ONCE, MAX_QUESTIONS, WatchPost
 from rosa_server.serving.watching.watchers import MAX_UNREAD, MAX_WATCHERS
 from tests.unit.server.serving.core.stage import FACTORY, Stage, hello
 
@@ -96,6 +96,18 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     one.close()
 
 
+def test_who_comes_second_hears_at_once_what_the_server_says_of_itself(desk: Desk) -> None:
+    """Time stands still: nothing is due for the first."""
+    for count in (1, 2, 3):
+        one = desk.watcher()
+        desk.until_watched(count)
+        desk.run()
+        heard = set()
+        while not {ABOUT, STATE, ROBOTS} <= heard:
+            assert one.poll(1000 * PATIENCE_S), heard
+            heard.add(one.recv_multipart()[0])
+
+
 def test_a_decision_reaches_its_robot_and_the_answer_who_has_decided(desk: Desk) -> None:
     anna, ben = desk.watcher(), desk.watcher()
     desk.until_watched(2)
@@ -161,7 +173,48 @@ def test_a_robot_that_makes_up_decisions_cannot_fill_the_log(
     caplog.set_level("INFO", "rosa.server")
     for number in range(1000):
         desk.post.audited(0.0, "r1", [Audit(number, "resume", "anna", "", True, "")])
+    assert len(logged(caplog)) == AUDITS_AT_ONCE
+    for number in range(1000):
+        desk.post.audited(0.0, f"other{number}", [Audit(number, "resume", "anna", "", True, "")])
     assert len(logged(caplog)) == LINES_AT_ONCE
+
+
+def test_a_robot_that_makes_up_decisions_leaves_out_none_of_others(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "rosa.server")
+    for number in range(10_000):
+        desk.post.audited(number / 1000, "r1", [Audit(number, "resume", "anna", "", True, "")])
+    desk.post.audited(10.0, "r2", [Audit(3, "abort", "ben", "enough", True, "")])
+    assert logged(caplog)[-1] == ("ben", "abort", True)
+
+
+def test_a_line_that_others_left_no_room_for_costs_a_robot_nothing(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "rosa.server")
+    for number in range(40):  # all lines that robots can cause at once
+        desk.post.audited(0.0, f"other{number}", [Audit(number, "resume", "anna", "", True, "")])
+    for number in range(20):
+        desk.post.audited(0.0, "r1", [Audit(number, "resume", "anna", "", True, "")])
+    caplog.clear()
+    for number in range(100, 120):
+        desk.post.audited(1.0, "r1", [Audit(number, "abort", "ben", "", True, "")])
+    assert len(logged(caplog)) == AUDITS_AT_ONCE
+
+
+def test_a_robot_that_makes_up_decisions_does_not_hide_one_that_was_made_here(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its report comes before its answer, and no line is left for it: then the answer is logged."""
+    caplog.set_level("INFO", "rosa.server")
+    desk.watcher().send(decide(1, "r1", 3, "resume", "anna", "it is clear"))
+    desk.stage.core.on_report(desk.stage.now_s, b"r1")
+    desk.until_said(1)
+    made_up = [Audit(number, "abort", "ben", "", True, "") for number in range(100)]
+    desk.post.audited(0.0, "r1", [*made_up, Audit(3, "resume", "anna", "it is clear", True, "")])
+    desk.post.decided(b"r1", Decided(desk.said[0][1].number, True))
+    assert logged(caplog)[-1] == ("anna", "resume", True)
 
 
 @pytest.mark.parametrize(("robot", "cause"), [("nobody", "robot_not_here"), ("r2", "takes_no_decisions")])

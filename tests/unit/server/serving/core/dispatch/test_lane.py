@@ -55,6 +55,14 @@ def test_lanes_overflow_only_where_a_replica_is_a_link_away() -> None:
     assert {type(lane) for lane in Dispatcher([edge, cloud], 8).lanes.values()} == {CloudLane}
 
 
+def test_a_worker_that_has_only_some_batch_sizes_tells_its_lane() -> None:
+    stage = Stage()
+    profile = stage.core._dispatcher.lanes["policy"].batcher.profile
+    assert profile.runs_as(3) == 3
+    stage.core.on_ready(stage.now_s, m.WorkerReady("p1", "policy", 8, batch_sizes=(1, 4, 8)))
+    assert profile.runs_as(3) == 4
+
+
 def test_a_worker_whose_model_batches_continuously_takes_one_call_at_a_time_beside_others() -> None:
     stage = Stage()
     stage.core.on_ready(stage.now_s, m.WorkerReady("g1", "guard", 4, {}, {}, 3))

@@ -8,13 +8,14 @@ import pytest
 
 from rosa_contract.wire import codec
 from rosa_contract.wire import messages as m
-from rosa_contract.wire.bounds import MAX_TEXT_CHARS
+from rosa_contract.wire.bounds import MAX_ROBOTS, MAX_TEXT_CHARS
 from rosa_server.plan.admission import NoAdmission
 from rosa_server.plan.peer_codec import decode_peer, encode_peer
 from rosa_server.plan.peering import Beat, Forward, ForwardCancel, Forwarded, PeerPlan
 from rosa_server.plan.placement import Placement
 from rosa_server.serving.core.forwarding.guests import connection_of
 from rosa_server.serving.core.forwarding.peer import ABSENT, HERE
+from rosa_server.serving.core.sessions.homes import MAX_TOLD
 from tests.unit.server.serving.core.forwarding.pair import GATEWAYS, Node, Pair
 from tests.unit.server.serving.core.planned import PLACEMENT
 from tests.unit.server.serving.core.stage import Stage, hello, request
@@ -626,3 +627,15 @@ def test_a_person_who_removes_a_robot_frees_its_slot() -> None:
 def test_a_server_without_other_gateways_says_nothing_of_any() -> None:
     stage = Stage().open("r1")
     assert stage.greet("r1").gateways == ()  # type: ignore[union-attr]
+
+
+def test_a_gateway_that_makes_up_slots_does_not_fill_the_memory_of_another_one() -> None:
+    """A later schedule may have slots that this one lacks, so names that nobody knows are kept, up to a limit."""
+    pair = welcomed(Pair())
+    slots = pair.b.core.slots
+    for number in range(3):
+        slots.hears("a", {f"x/{number * MAX_ROBOTS + one}": (1, "r") for one in range(MAX_ROBOTS)})
+    assert len(slots.told) == MAX_TOLD
+    own = {slot: (7, "r") for slot, home in pair.b.core.nodes.home.items() if home == "a"}
+    slots.hears("a", own)
+    assert own and all(slots.told[slot] == grant for slot, grant in own.items())

@@ -444,3 +444,42 @@ def ended(one: socket.socket) -> bool:
     except OSError:
         return True
     return True
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_workers_key_holds_no_more_connections_than_strangers_and_its_own(
+    bench: Callable[[int], Bench], announced: bool
+) -> None:
+    """Each takes two descriptors, which the robots need."""
+    it = bench(0)
+    pair = it.keys.issue("policy/0.1")
+    it.cluster.ready = lambda worker_id, now_s: None  # type: ignore[method-assign]
+    ready = codec.encode(m.WorkerReady("policy/0.1", "policy", 4, state=NEEDS))
+    done = codec.encode(m.Executed(0, [], 0.0, [], []))
+    heard = 2 * MAX_STRANGERS
+    for _ in range(heard):
+        it.connect(pair)[0].send_multipart(ready if announced else done)
+    accepted: set[int] = set()
+    doorman = it.gateway.workers._links._doorman  # type: ignore[attr-defined]
+
+    def all_were() -> bool:
+        accepted.update(doorman._lines)
+        return len(accepted) >= heard and len(doorman._lines) <= MAX_STRANGERS + 1
+
+    it.until(all_were)
+    assert it.warm() == ({"policy/0.1"} if announced else set())
+
+
+def test_a_worker_that_announces_itself_again_and_again_does_not_fill_the_log(
+    bench: Callable[[int], Bench], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "rosa.server")
+    it = bench(0)
+    it.cluster.ready = lambda worker_id, now_s: None  # type: ignore[method-assign]
+    begun_s = time.monotonic()
+    said, _ = it.connect(it.keys.issue("policy/0.1"))
+    for number in range(200):
+        said.send_multipart(codec.encode(m.WorkerReady("policy/0.1", "policy", 1 + number, state=NEEDS)))
+    it.until(lambda: any(worker.max_batch == 200 for worker in it.core.pool))
+    most = 2 + (time.monotonic() - begun_s) / 10.0  # the first, and one every ten seconds
+    assert 2 <= [one.getMessage() for one in caplog.records].count("worker_ready") <= most
