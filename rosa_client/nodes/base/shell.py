@@ -22,7 +22,7 @@ from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
 
 from rosa_client.executables import SIGNALS
-from rosa_client.ros.ending import ends_in_time
+from rosa_client.ros.ending import END_WITHIN_S, end_within
 
 LOOK_EVERY_S = 0.05
 # A signal waits this long for a node that is being made, so that it can be closed in order.
@@ -56,6 +56,9 @@ class Stop:
         while os.read(pipe, 1)[0] not in SIGNALS:
             pass
         self._asked.set()
+        end_within(
+            END_WITHIN_S
+        )  # whatever the node is in, such as a call of a driver that does not come back
         time.sleep(START_WITHIN_S)
         # If a driver is still trying to connect, nothing has moved: there is nothing to clean up that could wait.
         if self.may_leave():
@@ -83,14 +86,16 @@ def run_node(make: Callable[[], Any], expected: tuple[type[Exception], ...]) -> 
         sys.exit(FAILED)
     finally:
         stop.may_leave = lambda: False
-        with ends_in_time():
-            if node is not None:
-                node.close()
-                if not getattr(node, "settled", True):
-                    end_s = time.monotonic() + SETTLE_S
-                    while time.monotonic() < end_s:
-                        executor.spin_once(timeout_sec=LOOK_EVERY_S)
-            executor.shutdown(timeout_sec=1.0)
-            if node is not None:
-                node.destroy_node()
-            rclpy.try_shutdown()
+        end_within(
+            END_WITHIN_S
+        )  # to the end of the process: the interpreter and Fast DDS have an end of their own
+        if node is not None:
+            node.close()
+            if not getattr(node, "settled", True):
+                end_s = time.monotonic() + SETTLE_S
+                while time.monotonic() < end_s:
+                    executor.spin_once(timeout_sec=LOOK_EVERY_S)
+        executor.shutdown(timeout_sec=1.0)
+        if node is not None:
+            node.destroy_node()
+        rclpy.try_shutdown()

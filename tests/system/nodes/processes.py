@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -17,6 +18,10 @@ PANDA = f"robot:={ROOT / 'configs' / 'robots' / 'panda.yaml'}"
 CONFIG = f"config:={ROOT / 'configs' / 'pick_place.yaml'}"
 MANAGED = ("arm_node", "camera_node", "runtime_node")
 PATIENCE_S = 40.0
+# What `faulthandler` writes of a process that it ends.
+TIMEOUT, INNERMOST_FIRST, NO_PYTHON = "Timeout (", "(most recent call first):", "<no Python frame>"
+# Fast DDS writes `[RTPS_TRANSPORT_SHM Error]` of a port whose lock it does not get in time, and takes another one.
+WRONG = re.compile(r"Traceback|\b[A-Z]\w*Error\b|\[(ERROR|FATAL)\]")
 
 Process = subprocess.Popen[str]
 
@@ -30,7 +35,7 @@ def running(node: str, namespace: str, *parameters: str, **environment: str) -> 
     process = subprocess.Popen(
         command,
         cwd=ROOT,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1", **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -71,10 +76,27 @@ def wait_for(process: Process, words: str) -> str:
     raise AssertionError(f"ended with {process.wait()} without saying {words!r}:\n{said}")
 
 
+class Stuck(AssertionError):
+    """A node had to be ended, by its own limit or by the test; the text says what each of its threads did."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        # The main thread comes last. A node that spins has not heard its signal, and that is ours.
+        place = said.rpartition(INNERMOST_FIRST)[2].strip().partition("\n")[0]
+        self.in_ros = NO_PYTHON in place or ("/rclpy/" in place and "/rclpy/executors.py" not in place)
+
+
 def end(process: Process, number: int = signal.SIGINT, within_s: float = 15.0) -> str:
-    """Send a signal and return what it said until it ended with status 0."""
+    """Send a signal and return what it said until it ended with status 0. Raises `Stuck` for one that does not end."""
     process.send_signal(number)
-    said, _ = process.communicate(timeout=within_s)
+    try:
+        said, _ = process.communicate(timeout=within_s)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)  # it says what its threads do, whoever has the interpreter's lock
+        said, _ = process.communicate(timeout=within_s)
+        raise Stuck(f"had not ended {within_s:g} s after {number!r}:\n{said}") from None
+    if TIMEOUT in said:
+        raise Stuck(said)
     assert process.returncode == 0, f"status {process.returncode}:\n{said}"
-    assert "Traceback" not in said and "Error" not in said, said
+    assert not WRONG.search(said), said
     return said

@@ -1,4 +1,7 @@
-"""Ctrl-C at any moment of a node's life: it ends with status 0, without a traceback, and never hangs."""
+"""Ctrl-C at any moment of a node's life: it ends with status 0, without a traceback, and does not hang.
+
+Fast DDS may (`rosa_client/ros/ending.py`): then the node's own limit or its supervisor ends it.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from tests.system.nodes.processes import (
     PANDA,
     PATIENCE_S,
     ROOT,
+    Stuck,
     end,
     running,
     wait_for,
@@ -30,13 +34,17 @@ TIMES = 40
 AT_ONCE = 5
 EARLY = 36  # stops, spread over the first second
 LONGEST_S = 4.0  # a node starts in one to three seconds
+IN_ROS = 1  # so many may be stuck in ROS itself: once in 1,000 and more, oftener while others are killed
 NODES = ("camera_node", "arm_node", "camera_node", "runtime_node")
 ARM = program("rosa_client.nodes.robot.arm_node")
 DDS = str(Path(ROOT) / "configs" / "dds" / "fastdds.xml")
 
 
-def stopped(turn: int) -> str:
-    """Start one node, stop it somewhere between its first line of Python and its work; returns what was wrong."""
+def stopped(turn: int) -> tuple[str, bool]:
+    """Start one node, stop it somewhere between its first line of Python and its work.
+
+    Returns what was wrong, if anything, and whether the node was stuck in ROS itself.
+    """
     moment = random.Random(turn)
     node = NODES[turn % len(NODES)]
     number = moment.choice([signal.SIGINT, signal.SIGINT, signal.SIGTERM])
@@ -47,14 +55,26 @@ def stopped(turn: int) -> str:
         try:
             end(process, number)
         except Exception as error:
-            return f"{node} after {after_s:.2f} s, {number.name}: {error}"
-    return ""
+            in_ros = isinstance(error, Stuck) and error.in_ros
+            return f"{node} after {after_s:.2f} s, {number.name}: {error}", in_ros
+    return "", False
 
 
 def test_nodes_end_cleanly_whenever_they_are_stopped() -> None:
     with ThreadPoolExecutor(AT_ONCE) as lanes:
-        wrong = [text for text in lanes.map(stopped, range(TIMES)) if text]
-    assert not wrong, "\n".join(wrong)
+        wrong = [(text, in_ros) for text, in_ros in lanes.map(stopped, range(TIMES)) if text]
+    stuck = [text for text, in_ros in wrong if in_ros]
+    assert len(wrong) == len(stuck) <= IN_ROS, "\n".join(text for text, _ in wrong)
+
+
+def test_a_node_whose_driver_does_not_come_back_at_work_ends_and_says_where() -> None:
+    driver = "driver:=tests.system.nodes.slow_driver:StuckCameras"
+    with running("camera_node", "stuck", PANDA, driver) as process:
+        wait_for(process, "looking")
+        with pytest.raises(Stuck, match="in never_comes_back") as stuck:
+            end(process)
+        assert process.returncode == 1, "by its own limit"
+        assert not stuck.value.in_ros
 
 
 def test_a_ctrl_c_in_the_first_second_of_a_node_prints_no_traceback() -> None:
