@@ -96,6 +96,10 @@ class Controllers:
         self._thread.start()
 
     def close(self) -> None:
+        with self._lock:
+            self._grip_number += (
+                1  # the fingers stand from now on, and the executor waits for a goal that moves them
+            )
         self._executor.shutdown(timeout_sec=1.0)
         self._thread.join(timeout=2.0)
         self._node.destroy_node()

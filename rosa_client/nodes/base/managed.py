@@ -28,7 +28,6 @@ from rosa_client.nodes.base.identity import announce
 from rosa_client.nodes.base.parameters import Parameter, declare
 from rosa_client.nodes.base.readiness import tell_ready
 from rosa_client.nodes.base.ros_log import log_to_ros
-from rosa_client.ros.ending import BEGIN_WITHIN_S, ends_in_time
 from rosa_contract.errors import ConfigError
 from rosa_contract.keyfile import KeyFileError
 
@@ -54,8 +53,7 @@ class ManagedNode(LifecycleNode):
     expected: tuple[type[Exception], ...] = (StartError, ConfigError, KeyFileError, DriverError)
 
     def __init__(self, name: str, parameters: Mapping[str, Parameter]) -> None:
-        with ends_in_time(BEGIN_WITHIN_S):
-            super().__init__(name)
+        super().__init__(name)
         log_to_ros(self.get_logger().name)  # before `start`: what is logged while it configures is news, too
         declare(self, parameters)
         declare(self, {AUTOSTART: Parameter(False, "configure and activate at once, or end with the reason")})

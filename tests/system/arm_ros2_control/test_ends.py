@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from rosa_interfaces.msg import ArmStatus
+from rosa_interfaces.msg import ArmCommand, ArmStatus
 
 from tests.system.arm_ros2_control.bench import ROBOT, STILL_RAD, controlled, robot_file
-from tests.system.arm_safety.bench import ROOT
+from tests.system.arm_safety.bench import ROOT, SPEC
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +31,17 @@ def test_controllers_that_die_are_a_fault() -> None:
         one.cell.kill()
         one.fault("no new joint states on /joint_states")
         assert one.bench.play(0.5, 2.0).state == ArmStatus.HOLDING
+
+
+def test_simulated_controllers_end_in_order_while_the_fingers_are_on_their_way() -> None:
+    with controlled(ROBOT) as one:
+        one.bench.home()
+        one.bench.until(lambda: one.bench.width_m > 0.075, "open fingers")
+        close = {"joint_target_rad": list(SPEC.home_rad), "gripper_width_m": 0.0}
+        one.bench.order(ArmCommand.MOVE_TO, **close)
+        one.bench.until(lambda: one.bench.width_m < 0.07, "moving fingers")
+        one.cell.send_signal(signal.SIGINT)
+        assert one.cell.wait(timeout=15) == 0
 
 
 @pytest.mark.parametrize(
