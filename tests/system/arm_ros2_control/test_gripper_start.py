@@ -10,6 +10,7 @@ import pytest
 from rosa_interfaces.msg import ActionChunk, ArmCommand, ArmStatus
 from sensor_msgs.msg import JointState
 
+from rosa_client.motion.chunk_player import SILENT
 from tests.system.arm_ros2_control.bench import ROBOT, STILL_RAD, controlled, robot_file
 from tests.system.arm_safety.bench import SPEC
 
@@ -60,6 +61,12 @@ def test_an_arm_without_a_gripper_needs_no_server_and_plays_joints_only(tmp_path
         bench.home()
         status = bench.order(ArmCommand.PLAY, chunk=chunk(0.2, SPEC.joints, 7))
         assert status.state == ArmStatus.PLAYING and status.fault == ""
-        bench.until(lambda: abs(made.truth[-1][0] - SPEC.home_rad[0] - 0.2) < 0.02, "the arm to follow")
+
+        def arrived() -> bool:
+            if bench.status.cut_short == SILENT:  # this process was not run for a moment
+                bench.order(ArmCommand.PLAY, chunk=chunk(0.2, SPEC.joints, 7))
+            return bool(abs(made.truth[-1][0] - SPEC.home_rad[0] - 0.2) < 0.02)
+
+        bench.until(arrived, "the arm to follow")
         refused = bench.order(ArmCommand.PLAY, chunk=chunk(0.4, (*SPEC.joints, "gripper"), 8))
         assert refused.state == ArmStatus.HOLDING and "expected columns" in refused.fault

@@ -115,7 +115,7 @@ class Manager:
             return False
         if transition == Transition.TRANSITION_ACTIVATE:
             bond = self.bonds[name] = ManagersBond(self.node, name)
-            return self.until(lambda: bond.formed, BOND_TIMEOUT_S / 2)
+            return self.until(lambda: bond.formed)  # its sides may find each other late
         if transition == Transition.TRANSITION_DEACTIVATE and name in self.bonds:
             self.bonds.pop(name).end()
         return True

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,13 @@ import pytest
 from rosa_client.bringup.supervisor import SIGNALS, signals_wait
 
 STEPS = 7  # calls that change handlers or the mask
+
+
+def pending(thread: threading.Thread) -> bool:
+    """Whether a SIGINT to this thread still waits for it to be run."""
+    status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+    waiting = next(line for line in status.splitlines() if line.startswith("SigPnd"))
+    return bool(int(waiting.split()[1], 16) >> (signal.SIGINT - 1) & 1)
 
 
 @pytest.fixture
@@ -40,7 +48,11 @@ def test_ctrl_c_is_heard_and_nothing_stays_as_it_was_meanwhile(
             def press() -> None:
                 assert other.ident is not None
                 signal.pthread_kill(other.ident, signal.SIGINT)
-                time.sleep(0.02)  # for the other thread to get it
+                end_s = time.monotonic() + 30.0
+                while pending(other):
+                    assert time.monotonic() < end_s
+                    time.sleep(0.001)
+                time.sleep(0.02)  # for its handler to end
 
             if mine and not after:
                 press()

@@ -7,11 +7,9 @@ import threading
 import urllib.request
 from contextlib import ExitStack, suppress
 
-import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
 from rosa_contract.wire.messages import HealthReport
-from rosa_server.serving.edge import metrics as edge
 from rosa_server.serving.edge.metrics import LATENCY_BUCKETS_S, MAX_READERS, Metrics, MetricsServer
 from rosa_server.serving.edge.tallies import Spreads, Tallies
 from tests.unit.server.serving.core.stage import Stage
@@ -111,8 +109,7 @@ def test_a_counter_counts_each_pair_of_labels() -> None:
     ]
 
 
-def test_readers_that_send_a_byte_now_and_then_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edge, "READ_S", 0.3)
+def test_readers_that_send_a_byte_now_and_then_keep_nobody_out() -> None:
     server, over = MetricsServer(Metrics(), 0), threading.Event()
 
     def drip(connections: list[socket.socket]) -> None:
