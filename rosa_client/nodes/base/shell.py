@@ -86,9 +86,7 @@ def run_node(make: Callable[[], Any], expected: tuple[type[Exception], ...]) -> 
         sys.exit(FAILED)
     finally:
         stop.may_leave = lambda: False
-        end_within(
-            END_WITHIN_S
-        )  # to the end of the process: the interpreter and Fast DDS have an end of their own
+        end_within(END_WITHIN_S)  # until the interpreter is taken down: its threads have an end, too
         if node is not None:
             node.close()
             if not getattr(node, "settled", True):
