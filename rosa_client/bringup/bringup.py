@@ -39,9 +39,8 @@ from rosa_contract.shipped import shipped
 
 CONFIGS = shipped("configs")
 DEFAULTS = {"config": str(CONFIGS / "pick_place.yaml"), "robot": str(CONFIGS / "robots" / "panda.yaml")}
-ACTIVE_WITHIN_S = (
-    30.0  # a runtime after its start, what else the robots have when the last one's runtime is up
-)
+# A runtime after its start; what else the robots have, when the last one's runtime is up.
+ACTIVE_WITHIN_S = 30.0
 PANEL_AGAIN_AFTER_S = 2.0  # as in the launch files; no limit, since a person may repair what ends it
 
 

@@ -87,6 +87,7 @@ class Controllers:
         self._other: Node | None = None
         self._other_rate = Rate(OTHER_HZ, UPDATE_S)
         self._grip_number = 0
+        self._closing = False
         self._open_topics(base)
         self._open_services(base)
         self._open_gripper(base)
@@ -96,10 +97,8 @@ class Controllers:
         self._thread.start()
 
     def close(self) -> None:
-        with self._lock:
-            self._grip_number += (
-                1  # the fingers stand from now on, and the executor waits for a goal that moves them
-            )
+        # The fingers stand from now on, and the executor waits for every goal that moves them.
+        self._closing = True
         self._executor.shutdown(timeout_sec=1.0)
         self._thread.join(timeout=2.0)
         self._node.destroy_node()
@@ -318,7 +317,7 @@ class Controllers:
                 stands_m, stalled = self._panda.world.gripper_width, self._panda.gripper_stalled()
                 replaced = number != self._grip_number
             reached = abs(stands_m - width_m) < REACHED_M
-            if reached or stalled or replaced or not self._node.context.ok():
+            if reached or stalled or replaced or self._closing or not self._node.context.ok():
                 return reached, stalled and not reached, stands_m
 
     def _on_command(self, goal: Any) -> GripperCommand.Result:

@@ -56,9 +56,8 @@ class Stop:
         while os.read(pipe, 1)[0] not in SIGNALS:
             pass
         self._asked.set()
-        end_within(
-            END_WITHIN_S
-        )  # whatever the node is in, such as a call of a driver that does not come back
+        # Whatever the node is in, such as a call of a driver that does not come back.
+        end_within(END_WITHIN_S)
         time.sleep(START_WITHIN_S)
         # If a driver is still trying to connect, nothing has moved: there is nothing to clean up that could wait.
         if self.may_leave():

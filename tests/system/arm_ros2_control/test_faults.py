@@ -13,6 +13,7 @@ from rosa_interfaces.srv import ReleaseEmergencyStop
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
+from rosa_client.motion.chunk_player import SILENT
 from tests.system.arm_ros2_control.bench import ROBOT, STILL_RAD, Controlled, controlled
 from tests.system.arm_safety.bench import SPEC
 
@@ -68,10 +69,15 @@ def test_a_controller_that_is_stopped_and_started_again_at_once_does_not_go_on_w
 def test_commands_that_nobody_follows_are_noticed_without_an_answer(panda: Controlled) -> None:
     panda.in_motion()
     panda.break_down("trajectory_rejected")
+    ended_before = False
 
     def noticed() -> bool:
+        nonlocal ended_before
+        status = panda.bench.status
         # Stopped or at its end before the first lost command, as this process was slow: told to move again.
-        if panda.bench.status.state == ArmStatus.HOLDING and not panda.bench.status.fault:
+        if status.state == ArmStatus.HOLDING and not status.fault:
+            assert status.cut_short == SILENT or not ended_before, "a motion ended that nobody had followed"
+            ended_before = ended_before or status.cut_short != SILENT
             panda.bench.play(0.8, 4.0)
         return any("does not follow" in status.fault for _, status in panda.bench.statuses)
 

@@ -23,6 +23,10 @@ TRANSITIONS = (
 )
 
 
+def plays(status: ArmStatus) -> bool:
+    return status.fault == "" and status.state == ArmStatus.PLAYING
+
+
 def test_an_arm_behind_ros2_control_is_connected_again_after_a_clean_up() -> None:
     prepare_environment()
     cell = subprocess.Popen(cell_command(ROBOT), env={**os.environ, "PYTHONPATH": str(ROOT)})
@@ -36,9 +40,7 @@ def test_an_arm_behind_ros2_control_is_connected_again_after_a_clean_up() -> Non
                 for transition in TRANSITIONS[:2]:
                     assert manager.change("arm_node", transition), transition
                 # A machine that stands still for a moment is a fault, which passes.
-                assert manager.until(lambda: arm.turn(0.1).fault == "")
-                arm.status = None
-                assert manager.until(lambda: arm.status is not None and arm.status.state == ArmStatus.PLAYING)
+                assert manager.until(lambda: plays(arm.turn(0.1)))
                 for transition in TRANSITIONS[2:]:
                     assert manager.change("arm_node", transition), transition
             end(node)
